@@ -1,0 +1,201 @@
+"""A request, its candidates, the decision taken and what it cost in the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from budgetroute.records.actions import Action, Axis, Pins
+from budgetroute.units import Pico, usd_from_pico
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from budgetroute.records.ledger import Balance, Slot
+    from budgetroute.records.prices import InputSize, Usage
+    from budgetroute.records.profiles import CellSource
+
+CostSource: TypeAlias = Literal["reported", "given", "estimated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call as the router sees it.
+
+    Attributes:
+        route: name of the route.
+        text: what the classifier reads, head and tail of the conversation; never stored or logged.
+        size: how large the input is.
+        baseline: the action the user's code would take; None where it has none.
+        pins: parts of the action the user fixed.
+        ceiling: no cap above this is a candidate (a client's own `max_tokens`); None = no ceiling.
+        sendable: axes this function can carry.
+        needs: capabilities the request needs (`tools`, `vision`, `response_schema`).
+        providers: providers the function can serve; None = all.
+        require: tags a model must carry.
+        floor: the least acceptable predicted reward.
+        prompt_type: the type if the user named it.
+        tags: the user's tags (`user`, `tier`, `channel`, `endpoint`, …).
+        run_limits: (run id, limit) of every enclosing `run()`.
+        calls: attempts that one reservation covers.
+        timeout_s: how long the call may take; None = unknown.
+        seed: the user's request id; it seeds the draw between λ_low and λ_high.
+        mode: `on`, `shadow` or `off`.
+    """
+
+    route: str
+    text: str = field(repr=False)
+    size: InputSize
+    baseline: Action | None = None
+    pins: Pins = field(default_factory=Pins)
+    ceiling: int | None = None
+    sendable: frozenset[Axis] = frozenset()
+    needs: frozenset[str] = frozenset()
+    providers: frozenset[str] | None = None
+    require: frozenset[str] = frozenset()
+    floor: float | None = None
+    prompt_type: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    run_limits: tuple[tuple[str, Pico], ...] = ()
+    calls: int = 1
+    timeout_s: float | None = None
+    seed: str | None = None
+    mode: Literal["on", "shadow", "off"] = "on"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An action with what it is worth and costs for this request.
+
+    Attributes:
+        action: what would be sent.
+        reward: R, expected quality in [0, 1]; None for a pinned model without a curve.
+        cost: C, expected dollars.
+        worst: what is held for it.
+        surplus: value·R − λ·C at the prices of the decision.
+        value: the weight on R.
+        source: where its curve comes from; the least certain of the types mixed.
+    """
+
+    action: Action
+    reward: float | None
+    cost: float
+    worst: Pico
+    surplus: float = 0.0
+    value: float = 1.0
+    source: CellSource = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The chosen candidate and what was seen when choosing.
+
+    Attributes:
+        id: generated; attempts are `id#1`, `id#2`, …
+        route: name of the route.
+        at: when, by the store's clock (aware UTC).
+        chosen: the winner.
+        runner_up: the next best that was affordable; None if there was no other.
+        baseline: the baseline as a candidate; None where the code has none.
+        types: (prompt type, weight), heaviest first.
+        classified_by: which part of the classifier answered.
+        shadow_price: λ used, reward per dollar.
+        propensity: probability that this λ was drawn.
+        flips_at: λ at which the runner-up would win; None if none does.
+        reasons: action label → why it was gated out.
+        why: one line in words.
+        slots: where the reservation counts.
+        limit: the tightest paced limit in pico-dollars; None = unlimited.
+        balance: its balance after the reservation.
+        fallback: True when routing failed and the baseline was taken instead.
+        input_tokens: expected input tokens before the action's own instruction.
+        stepped_down: candidates passed over because they did not fit the budget.
+        shadowed: in shadow mode, what would have been chosen.
+    """
+
+    id: str
+    route: str
+    at: datetime
+    chosen: Candidate
+    runner_up: Candidate | None = None
+    baseline: Candidate | None = None
+    types: tuple[tuple[str, float], ...] = ()
+    classified_by: str = ""
+    shadow_price: float = 0.0
+    propensity: float = 1.0
+    flips_at: float | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+    slots: tuple[Slot, ...] = ()
+    limit: Pico | None = None
+    balance: Balance | None = None
+    fallback: bool = False
+    input_tokens: float = 0.0
+    stepped_down: int = 0
+    shadowed: Action | None = None
+
+    @property
+    def action(self) -> Action:
+        """Return the chosen action."""
+        return self.chosen.action
+
+    @property
+    def model(self) -> str:
+        """Return the chosen model."""
+        return self.chosen.action.model
+
+    @property
+    def max_tokens(self) -> int:
+        """Return the chosen cap on output tokens."""
+        return self.chosen.action.max_tokens
+
+    @property
+    def cot(self) -> bool:
+        """Say whether the chosen action asks for step-by-step reasoning."""
+        return self.chosen.action.cot
+
+    @property
+    def prompt_type(self) -> str:
+        """Return the heaviest prompt type."""
+        return self.types[0][0] if self.types else "general"
+
+    @property
+    def expected_usd(self) -> float:
+        """Return the chosen action's expected cost."""
+        return self.chosen.cost
+
+    @property
+    def worst_usd(self) -> float:
+        """Return what is held for the call."""
+        return usd_from_pico(self.chosen.worst)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What a call cost.
+
+    Attributes:
+        decision: the decision's id.
+        amount: what counts as spent, pico-dollars.
+        source: `reported` usage, `given` by the user, or `estimated` because none arrived.
+        usage: normalised usage; None when unknown.
+        overshoot: billed beyond the worst case that was held.
+        billed_as: price key that was applied.
+        balance: the tightest paced slot after it; None where nothing is limited.
+        repeated: the call had been settled before.
+    """
+
+    decision: str
+    amount: Pico
+    source: CostSource
+    usage: Usage | None = None
+    overshoot: Pico = 0
+    billed_as: str = ""
+    balance: Balance | None = None
+    repeated: bool = False
+
+    @property
+    def usd(self) -> float:
+        """Return what counts as spent, in dollars."""
+        return usd_from_pico(self.amount)
