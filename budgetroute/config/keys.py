@@ -1,0 +1,38 @@
+"""How a key of the configuration is described: its text, an example, its range, its short forms."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+MAX_USD = 9_000_000
+"""Amounts at rest are int64 pico-dollars, which end at $9.2 million."""
+
+Tokens: TypeAlias = Annotated[int, Meta(ge=1)]
+Word: TypeAlias = Annotated[str, Meta(min_length=1)]
+Usd: TypeAlias = Annotated[float, Meta(ge=0, le=MAX_USD)]
+Positive: TypeAlias = Annotated[float, Meta(gt=0)]
+NotNegative: TypeAlias = Annotated[float, Meta(ge=0)]
+Hour: TypeAlias = Annotated[int, Meta(ge=0, le=23)]
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+
+ONE_OR_MANY = "one_or_many"
+"""Mark of a list that may be written as its single value."""
+DURATION = "duration"
+"""Mark of seconds that may be written as `5m`."""
+
+
+def key(text: str, *, eg: object, mark: str | None = None) -> Meta:
+    """Describe a key, with an example of its value."""
+    return Meta(description=text, examples=[eg], extra={mark: True} if mark else None)
+
+
+def listed(text: str, *, eg: list[object], least: int = 1) -> Meta:
+    """Describe a key that takes a list."""
+    return Meta(description=text, examples=[eg], min_length=least)
+
+
+def axis(text: str, *, eg: list[object]) -> Meta:
+    """Describe a key that takes the values to choose from, or one value."""
+    return Meta(description=text, examples=[eg], min_length=1, extra={ONE_OR_MANY: True})

@@ -1,0 +1,397 @@
+"""What budgetroute.toml can say: one frozen Struct per table, its rules and words beside each key.
+
+`Meta` carries the range, the description and an example of a key; loading, the errors, the JSON
+Schema and the reference are all made from it. An empty tuple means "not said"; users cannot
+write one where that would be ambiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - msgspec resolves annotations at run time
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Meta, Struct
+
+from budgetroute.config.keys import (
+    DURATION,
+    Hour,
+    NotNegative,
+    Positive,
+    Share,
+    Tokens,
+    Usd,
+    Word,
+    axis,
+    key,
+    listed,
+)
+
+
+DEFAULT_PACER: Literal["dual"] = "dual"
+"""The pacer of a config that names none; the only place that says so."""
+
+
+class BudgetConfig(Struct, frozen=True, kw_only=True):
+    """How much may be spent, and when the counting starts anew."""
+
+    daily_usd: Annotated[
+        Usd,
+        key(
+            "Dollars that may be spent per day. 0 means that everything is refused.",
+            eg=25.0,
+        ),
+    ]
+    timezone: Annotated[
+        Word, key("IANA time zone in which days, weeks and months begin.", eg="Europe/Paris")
+    ] = "UTC"
+    reset_hour: Annotated[Hour, key("Hour of the local day at which a new day begins.", eg=0)] = 0
+    on_exhausted: Annotated[
+        Literal["raise", "degrade"],
+        key(
+            "What happens when nothing fits any more: `raise` BudgetExceeded, or `degrade` to the "
+            "cheapest action until `hard_usd` is reached.",
+            eg="raise",
+        ),
+    ] = "raise"
+    hard_usd: Annotated[
+        Usd | None,
+        key(
+            'The day\'s absolute cap with `on_exhausted = "degrade"`; at least `daily_usd`. '
+            "Required with degrade, refused without.",
+            eg=30.0,
+        ),
+    ] = None
+    calls_per_day: Annotated[
+        Positive | None,
+        key(
+            "How many calls a day to expect, used to choose the first shadow price before traffic "
+            "has been seen.",
+            eg=2000,
+        ),
+    ] = None
+    weekly_usd: Annotated[
+        Usd | None, key("A further cap on the calendar week (Monday to Sunday).", eg=120.0)
+    ] = None
+    monthly_usd: Annotated[Usd | None, key("A further cap on the calendar month.", eg=400.0)] = None
+
+    @property
+    def zone(self) -> tzinfo:
+        """Return the time zone; UTC needs no time zone database."""
+        try:
+            return ZoneInfo(self.timezone)
+        except ZoneInfoNotFoundError:
+            if self.timezone == "UTC":
+                return UTC
+            raise
+
+
+class StoreConfig(Struct, frozen=True, kw_only=True):
+    """Where the ledger and the shadow price are kept."""
+
+    path: Annotated[
+        Word | None,
+        key(
+            "Folder of the ledger and the plan, on a local disk. Relative paths start at the "
+            "config's folder. Default: `$XDG_STATE_HOME/budgetroute`, else "
+            "`~/.local/state/budgetroute`.",
+            eg="~/.local/state/budgetroute",
+        ),
+    ] = None
+    url: Annotated[
+        Word | None,
+        key(
+            "Instead of `path`: `memory:` keeps everything in the process and forgets it at the "
+            "end. `${NAME}` is replaced from the environment, in this key only.",
+            eg="memory:",
+        ),
+    ] = None
+    on_store_error: Annotated[
+        Literal["raise", "open"],
+        key(
+            "When the store cannot be reached: `raise` StoreError, or `open`: let calls through "
+            "uncounted, with a warning.",
+            eg="raise",
+        ),
+    ] = "raise"
+
+
+class PacingConfig(Struct, frozen=True, kw_only=True):
+    """How the shadow price λ (reward per dollar) follows the spend."""
+
+    pacer: Annotated[
+        Literal["dual", "fixed"],
+        key(
+            "`dual` steps λ after each period by how far the spend was off its share; `fixed` "
+            "keeps `initial_lambda`.",
+            eg="dual",
+        ),
+    ] = DEFAULT_PACER
+    eta: Annotated[
+        Positive | None,
+        key(
+            "Step size η. Its unit depends on `step`; left out, the pacer takes the measured "
+            "default of the step.",
+            eg=0.1,
+        ),
+    ] = None
+    period: Annotated[
+        Positive,
+        key(
+            "Time between two steps: seconds, or a text such as `90s`, `5m`, `1h`.",
+            eg="5m",
+            mark=DURATION,
+        ),
+    ] = 300.0
+    alpha: Annotated[
+        Annotated[float, Meta(ge=0, lt=1)],
+        key(
+            "Smoothing of the error the step is made from: weight of its past, from 0 (none) to "
+            "below 1.",
+            eg=0.5,
+        ),
+    ] = 0.0
+    lambda_min: Annotated[
+        NotNegative | None,
+        key("λ never falls below this. Left out, the profile's curves give the bound.", eg=0.5),
+    ] = None
+    lambda_max: Annotated[
+        Positive | None,
+        key("λ never rises above this. Left out, the profile's curves give the bound.", eg=500.0),
+    ] = None
+    initial_lambda: Annotated[
+        NotNegative | None,
+        key(
+            "λ before anything was spent. Left out, it is computed from the profile and the "
+            'traffic to be expected. Required with `pacer = "fixed"`.',
+            eg=20.0,
+        ),
+    ] = None
+    warmup_periods: Annotated[
+        Annotated[int, Meta(ge=0)],
+        key("First periods in which no more than 1.5 × their share is bought.", eg=3),
+    ] = 3
+    target: Annotated[
+        Literal["flat", "forecast"],
+        key(
+            "A period's share of the day's budget: the same for all (`flat`), or by the traffic "
+            "that past days had then (`forecast`).",
+            eg="flat",
+        ),
+    ] = "flat"
+    step: Annotated[
+        Literal["raw", "relative", "multiplicative"],
+        key(
+            "`raw`: λ + η·(spend − share), in dollars; `relative`: λ + η·λ_ref·(spend/share − 1); "
+            "`multiplicative`: λ·exp(η·(spend/share − 1)).",
+            eg="multiplicative",
+        ),
+    ] = "multiplicative"
+    mix: Annotated[
+        bool,
+        key(
+            "Mix two neighbouring prices, so that a budget between two actions is met; false takes "
+            "the argmax at one λ.",
+            eg=True,
+        ),
+    ] = True
+
+
+class ModelConfig(Struct, frozen=True, kw_only=True):
+    """A model that may be chosen; its name reaches your function or litellm verbatim."""
+
+    max_tokens: Annotated[
+        tuple[Tokens, ...],
+        axis("Caps on output tokens to choose from. Left out: the profile's.", eg=[256, 1024]),
+    ] = ()
+    cot: Annotated[
+        tuple[bool, ...],
+        axis("Whether to ask for step-by-step reasoning in the prompt.", eg=[False, True]),
+    ] = ()
+    reasoning_effort: Annotated[
+        tuple[Word, ...],
+        axis("Efforts of a reasoning model to choose from.", eg=["none", "low"]),
+    ] = ()
+    temperature: Annotated[
+        tuple[Annotated[float, Meta(ge=0, le=2)], ...],
+        axis("Sampling temperatures to choose from. Left out: none is sent.", eg=[0.0, 0.7]),
+    ] = ()
+    n: Annotated[
+        tuple[Tokens, ...],
+        axis("Numbers of choices to ask for; each is billed. Left out: 1.", eg=[1, 3]),
+    ] = ()
+    params: Annotated[
+        Mapping[str, Any],
+        key("Further request parameters, sent as they stand.", eg={"top_p": 0.9}),
+    ] = {}
+    price: Annotated[
+        Mapping[str, Any] | Literal["free"] | None,
+        key(
+            "Dollars per million tokens, over the price map (`input`, `output`, `cached_input`, "
+            '`cache_write`, `reasoning`), or "free".',
+            eg={"input": 0.15, "output": 0.60, "cached_input": 0.075},
+        ),
+    ] = None
+    like: Annotated[
+        Word | None,
+        key("Borrow the curve (rewards and tokens) of this profile model.", eg="gpt-4o-mini"),
+    ] = None
+    price_as: Annotated[
+        Word | None,
+        key("Key of the price map that this model is billed as. Default: its name.", eg="gpt-4o"),
+    ] = None
+    provider: Annotated[
+        Word | None,
+        key("Provider that serves it. Default: the price map's, else `custom`.", eg="azure"),
+    ] = None
+    tags: Annotated[
+        tuple[Word, ...],
+        listed("Labels that `require` asks for, such as regions.", eg=["eu", "zdr"], least=0),
+    ] = ()
+    image_tokens: Annotated[
+        Tokens | None,
+        key(
+            "Most tokens that one image costs. Without it, a model whose provider states no "
+            "maximum is no candidate for prompts with images.",
+            eg=1500,
+        ),
+    ] = None
+    token_ratio: Annotated[
+        Positive | None,
+        key("This model's tokens per o200k token, reserved for before it has been seen.", eg=1.2),
+    ] = None
+    enabled: Annotated[bool, key("false takes the model out without deleting it.", eg=True)] = True
+
+
+class TypeConfig(Struct, frozen=True, kw_only=True):
+    """A prompt type: what may be chosen for it and what its quality is worth."""
+
+    models: Annotated[
+        tuple[Word, ...], listed("Only these models for this type.", eg=["gpt-4o", "gpt-4o-mini"])
+    ] = ()
+    max_tokens: Annotated[
+        tuple[Tokens, ...], axis("Only these caps for this type.", eg=[1024, 2048])
+    ] = ()
+    cot: Annotated[tuple[bool, ...], axis("Only these settings of cot.", eg=[True])] = ()
+    value: Annotated[
+        NotNegative,
+        key("Weight on this type's reward: 2 makes its quality worth twice the money.", eg=2.0),
+    ] = 1.0
+
+
+class RouteConfig(Struct, frozen=True, kw_only=True):
+    """One decorated function, or one name passed to `completion(route=…)`."""
+
+    profile: Annotated[
+        Word | None,
+        key("Profile of this route, over the common one.", eg="profiles/answer.json"),
+    ] = None
+    floor: Annotated[
+        Share | None,
+        key("Least acceptable predicted reward.", eg=0.8),
+    ] = None
+    prompt_type: Annotated[
+        Word | None, key("The type of all its prompts; nothing is classified then.", eg="math")
+    ] = None
+    require: Annotated[
+        tuple[Word, ...], listed("Tags that a model must carry.", eg=["eu"], least=0)
+    ] = ()
+    providers: Annotated[
+        tuple[Word, ...],
+        listed(
+            "Providers that the function can reach. Default: its baseline's only.",
+            eg=["openai", "anthropic"],
+        ),
+    ] = ()
+    input_tokens: Annotated[
+        Tokens,
+        key("Tokens that the function adds to its prompt, until calls have shown them.", eg=4000),
+    ] = 4000
+    allow: Annotated[tuple[Word, ...], listed("Only these models.", eg=["gpt-4o-mini"])] = ()
+    deny: Annotated[tuple[Word, ...], listed("Never these models.", eg=["gpt-4o"], least=0)] = ()
+    timeout_s: Annotated[
+        Positive | None,
+        key("Seconds that a call may take; its money is held a minute longer.", eg=60),
+    ] = None
+
+
+class ClassifyConfig(Struct, frozen=True, kw_only=True):
+    """How prompts are sorted into types."""
+
+    rules: Annotated[
+        tuple[Mapping[str, Any], ...],
+        listed(
+            "Rules tried in order before the text model, each a table that names a type.",
+            eg=[{"type": "code", "keywords": ["def ", "class "]}],
+            least=0,
+        ),
+    ] = ()
+    hard_types: Annotated[
+        bool, key("Look up the heaviest type alone instead of mixing all by weight.", eg=False)
+    ] = False
+    model: Annotated[
+        Word | None,
+        key("File of the text model. Default: the profile's.", eg="profiles/answer.npz"),
+    ] = None
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """The whole configuration as it holds: file, environment and arguments merged.
+
+    Attributes:
+        source: the file it was read from; None when the environment or arguments sufficed.
+        folder: where relative paths start: the file's folder, else the current one.
+        origins: dotted key → `budgetroute.toml`, `env BUDGETROUTE_…`, `argument` or `default`.
+    """
+
+    name: Annotated[
+        Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")],
+        key(
+            "Name of the app in the store; apps of one name share a budget. Default: the name of "
+            "the config's folder.",
+            eg="answer-service",
+        ),
+    ]
+    profile: Annotated[
+        Word,
+        key(
+            "Profile with the curves: a shipped name, or a file (relative to the config's folder).",
+            eg="broad",
+        ),
+    ] = "broad"
+    mode: Annotated[
+        Literal["on", "off"],
+        key("`on` routes; `off` runs your code untouched and opens no store.", eg="on"),
+    ] = "on"
+    strict: Annotated[
+        bool,
+        key("Raise when routing itself fails, instead of running the baseline.", eg=False),
+    ] = False
+    unknown_capability: Annotated[
+        Literal["allow", "deny"],
+        key(
+            "Whether a model may serve a request when nobody says that it can (tools, images, JSON "
+            "schema).",
+            eg="allow",
+        ),
+    ] = "allow"
+    budget: BudgetConfig
+    store: StoreConfig = StoreConfig()
+    pacing: PacingConfig = PacingConfig()
+    models: Mapping[str, ModelConfig] = {}
+    types: Mapping[str, TypeConfig] = {}
+    routes: Mapping[str, RouteConfig] = {}
+    classify: ClassifyConfig = ClassifyConfig()
+    source: Path | None = None
+    folder: Path
+    origins: Mapping[str, str] = {}
+
+    def route(self, name: str) -> RouteConfig:
+        """Return the route's table, or the defaults for a route that has none."""
+        return self.routes.get(name, RouteConfig())
+
+    def resolve(self, path: str) -> Path:
+        """Return a path of this config as it is on disk: `~` expanded, relative to `folder`."""
+        return self.folder / Path(path).expanduser()
