@@ -1,0 +1,7 @@
+"""Which prompt type a request is: explicit, by rule, by text, else `general`."""
+
+from budgetroute.classify.chain import Chain
+from budgetroute.classify.linear import LinearClassifier
+from budgetroute.classify.rules import Rule, Rules, rule_from_config
+
+__all__ = ["Chain", "LinearClassifier", "Rule", "Rules", "rule_from_config"]

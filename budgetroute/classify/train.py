@@ -1,0 +1,157 @@
+"""Training of the linear text model with scikit-learn, and its file."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from budgetroute.classify.linear import FORMAT, LinearClassifier, prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+__all__ = ["Evaluation", "arrays_of", "evaluate", "fitted_pipeline", "save_npz", "train"]
+
+MAX_TERMS = 16_000
+MIN_PROMPTS = 3
+"""A term stays only if this many prompts hold it, so that no single prompt's text is kept."""
+STRENGTH = 10.0
+"""Inverse of the L2 penalty, scikit-learn's `C`."""
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How a model does on texts it has not seen.
+
+    Attributes:
+        accuracy: share of texts whose heaviest class is their label.
+        macro_f1: mean over the labels of the harmonic mean of precision and recall.
+        f1: label → that mean.
+        confusion: (label, predicted class) → texts; no known term predicts None.
+    """
+
+    accuracy: float
+    macro_f1: float
+    f1: Mapping[str, float]
+    confusion: Mapping[tuple[str, str | None], int]
+
+
+def train(
+    texts: Sequence[str],
+    labels: Sequence[str],
+    *,
+    weights: Sequence[float] | None = None,
+    max_terms: int = MAX_TERMS,
+    min_prompts: int = MIN_PROMPTS,
+    meta: Mapping[str, Any] | None = None,
+) -> dict[str, NDArray[Any]]:
+    """Fit a model and return its arrays, as `LinearClassifier` and `save_npz` take them.
+
+    Args:
+        texts: prompts.
+        labels: their types; two or more of them.
+        weights: how much each prompt counts; None = the same.
+        max_terms: terms kept, the most frequent ones.
+        min_prompts: prompts a term must occur in.
+        meta: provenance to keep in the file.
+    """
+    pipeline = fitted_pipeline(
+        texts, labels, weights=weights, max_terms=max_terms, min_prompts=min_prompts
+    )
+    return arrays_of(pipeline, meta=meta)
+
+
+def fitted_pipeline(
+    texts: Sequence[str],
+    labels: Sequence[str],
+    *,
+    weights: Sequence[float] | None = None,
+    max_terms: int = MAX_TERMS,
+    min_prompts: int = MIN_PROMPTS,
+) -> Any:  # noqa: ANN401 - a scikit-learn Pipeline, which carries no types
+    """Fit TF-IDF over words and pairs into a logistic regression; the result is scikit-learn's."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import Pipeline
+
+    vectorizer = TfidfVectorizer(
+        preprocessor=prepared,
+        ngram_range=(1, 2),
+        min_df=min_prompts,
+        max_features=max_terms,
+        sublinear_tf=True,
+    )
+    regression = LogisticRegression(C=STRENGTH, max_iter=2_000)
+    pipeline = Pipeline([("tfidf", vectorizer), ("regression", regression)])
+    return pipeline.fit(list(texts), list(labels), regression__sample_weight=weights)
+
+
+def arrays_of(pipeline: Any, *, meta: Mapping[str, Any] | None = None) -> dict[str, NDArray[Any]]:  # noqa: ANN401 - see above
+    """Take the arrays out of a fitted pipeline of `fitted_pipeline`'s kind."""
+    import numpy as np
+
+    vectorizer, regression = pipeline["tfidf"], pipeline["regression"]
+    coef, intercept = regression.coef_, regression.intercept_
+    if len(coef) == 1:  # two classes: scikit-learn keeps only the second one's row
+        coef = np.vstack([np.zeros_like(coef), coef])
+        intercept = np.concatenate([np.zeros_like(intercept), intercept])
+    head = {
+        "format": FORMAT,
+        "classes": [str(name) for name in regression.classes_],
+        "sublinear": bool(vectorizer.sublinear_tf),
+    }
+    return {
+        "terms": _bytes("\n".join(vectorizer.get_feature_names_out())),
+        "idf": vectorizer.idf_.astype(np.float32),
+        "coef": np.ascontiguousarray(coef.T, dtype=np.float32),
+        "intercept": intercept.astype(np.float32),
+        "meta": _bytes(json.dumps({**(meta or {}), **head}, sort_keys=True, ensure_ascii=False)),
+    }
+
+
+def save_npz(path: str | Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays to an `.npz`; the same arrays give the same bytes (no times, no compression)."""
+    import numpy as np
+
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
+        for name in sorted(arrays):
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, arrays[name], allow_pickle=False)
+            file.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
+
+
+def evaluate(model: LinearClassifier, texts: Sequence[str], labels: Sequence[str]) -> Evaluation:
+    """Compare a model with labels; the F1 of a label that never occurs is not counted."""
+    confusion: dict[tuple[str, str | None], int] = {}
+    for text, label in zip(texts, labels, strict=True):
+        pair = (label, _heaviest(model, text))
+        confusion[pair] = confusion.get(pair, 0) + 1
+    f1 = {label: _f1(confusion, label) for label in sorted(set(labels))}
+    right = sum(count for (label, found), count in confusion.items() if label == found)
+    return Evaluation(right / len(labels), sum(f1.values()) / len(f1), f1, confusion)
+
+
+def _heaviest(model: LinearClassifier, text: str) -> str | None:
+    shares = model.probabilities(text)
+    return None if shares is None else model.classes[shares.index(max(shares))]
+
+
+def _f1(confusion: Mapping[tuple[str, str | None], int], label: str) -> float:
+    """Return 2·hits / (texts of the label + texts predicted as it)."""
+    hits = confusion.get((label, label), 0)
+    real = sum(count for (name, _), count in confusion.items() if name == label)
+    said = sum(count for (_, found), count in confusion.items() if found == label)
+    return 2 * hits / (real + said)
+
+
+def _bytes(text: str) -> NDArray[Any]:
+    import numpy as np
+
+    return np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
