@@ -13,13 +13,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Atto-dollars per token of each class; None = no own rate (input's or output's applies)."""
+    """Atto-dollars per token of each class; None = no own rate (input's or output's applies).
+
+    `cache_write_long` is for entries kept an hour or longer; None = `cache_write` applies.
+    """
 
     input: Atto
     output: Atto
     cached_input: Atto | None = None
     cache_write: Atto | None = None
     reasoning: Atto | None = None
+    cache_write_long: Atto | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class Price:
         services: service tier → rates (`flex`, `priority`), where the map has them.
         request_fee: per request, on top of tokens.
         source: `map`, `config`, or `free` (said to be free by the user).
+        service_tiers: service tier → what `tiers` is for the standard rates.
     """
 
     key: str
@@ -42,6 +47,7 @@ class Price:
     services: Mapping[str, Rates] = field(default_factory=dict)
     request_fee: Pico = 0
     source: Literal["map", "config", "free"] = "map"
+    service_tiers: Mapping[str, tuple[tuple[int, Rates], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +59,8 @@ class ModelCard:
         provider: litellm's provider name, `custom` for models that are not in the map.
         max_input_tokens: context length.
         max_output_tokens: largest cap the API takes.
-        supports: capability (`tools`, `vision`, `response_schema`, `reasoning`, `sampling`) →
-            what the map says.
+        supports: capability (`tools`, `vision`, `response_schema`, `reasoning`, `sampling`,
+            `prompt_caching`) → what the map says.
         deprecated_on: ISO date of retirement.
     """
 
@@ -77,8 +83,10 @@ class Usage:
         cache_write_tokens: part of the input that was written to a cache.
         reasoning_tokens: part of the output that was hidden reasoning.
         model: the model the response names; None when it names none.
-        service_tier: the tier the response names.
-        finish_reason: of the first choice.
+        service_tier: the tier the response names; Anthropic's speed and region are folded in
+            (`fast`, `us`, `fast us`).
+        finish_reason: of the first choice, in OpenAI's words (`stop`, `length`, `tool_calls`).
+        cache_write_long_tokens: part of the cache-written tokens that is kept an hour or longer.
     """
 
     input_tokens: int
@@ -89,6 +97,7 @@ class Usage:
     model: str | None = None
     service_tier: str | None = None
     finish_reason: str | None = None
+    cache_write_long_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
