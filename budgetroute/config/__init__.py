@@ -1,7 +1,12 @@
-"""Reads budgetroute.toml, the environment and arguments into one frozen Config."""
+"""Reads budgetroute.toml, the environment and arguments into one frozen Config.
+
+`load_config` is the door: file (found upwards, or named), then `BUDGETROUTE_*`, then arguments.
+"""
 
 from __future__ import annotations
 
+from budgetroute.config.environment import is_disabled
+from budgetroute.config.load import load_config
 from budgetroute.config.model import (
     BudgetConfig,
     ClassifyConfig,
@@ -22,4 +27,6 @@ __all__ = [
     "RouteConfig",
     "StoreConfig",
     "TypeConfig",
+    "is_disabled",
+    "load_config",
 ]

@@ -17,6 +17,15 @@ NotNegative: TypeAlias = Annotated[float, Meta(ge=0)]
 Hour: TypeAlias = Annotated[int, Meta(ge=0, le=23)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
 
+NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?[smh]?$"
+PATTERNS = {
+    NAME_PATTERN: "a string made of a-z, 0-9, `.`, `_` and `-`, beginning with a letter or digit, "
+    "at most 64 long",
+    DURATION_PATTERN: "a text such as `90s`, `5m` or `1h`",
+}
+"""The patterns that strings must match, in words."""
+
 ONE_OR_MANY = "one_or_many"
 """Mark of a list that may be written as its single value."""
 DURATION = "duration"

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 
 from budgetroute.config.keys import (
     DURATION,
+    NAME_PATTERN,
     Hour,
     NotNegative,
     Positive,
@@ -28,7 +29,6 @@ from budgetroute.config.keys import (
     key,
     listed,
 )
-
 
 DEFAULT_PACER: Literal["dual"] = "dual"
 """The pacer of a config that names none; the only place that says so."""
@@ -347,7 +347,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """
 
     name: Annotated[
-        Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")],
+        Annotated[str, Meta(pattern=NAME_PATTERN)],
         key(
             "Name of the app in the store; apps of one name share a budget. Default: the name of "
             "the config's folder.",
