@@ -136,7 +136,7 @@ def _check_models(names: tuple[str, ...], config: Config, *, path: KeyPath, leav
     known = list(config.models)
     for name in names:
         if known and name not in config.models:
-            hint = did_you_mean(name, known).rstrip("?")
+            hint = did_you_mean(name, known)
             problem = f"names {found(name)}, which has no table in [models]{hint}"
             advice = (
                 f"Known models: {', '.join(known)}. Add [{dotted(('models', name))}] or correct it."

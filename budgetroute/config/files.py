@@ -91,7 +91,10 @@ def _our_table(path: Path, data: bytes) -> ConfigFile | None:
         return None
     origin = Origin("file", str(path), _TABLE)
     if not isinstance(ours, Mapping):
-        raise origin.refuse((), "is no table", "Write [tool.budgetroute.budget] and keys below it.")
+        raise ConfigError(
+            f"{path}: `tool.budgetroute` is not a table. Write [tool.budgetroute.budget] on a line "
+            "of its own and its keys below."
+        )
     return ConfigFile(path, ours, origin)
 
 
@@ -155,8 +158,12 @@ def _tables(path: Path, data: bytes) -> Mapping[str, object]:
         ) from err
     except RecursionError as err:
         raise ConfigError(f"{path} is nested too deeply. Write plain tables and lists.") from err
-    except ValueError as err:
+    except tomllib.TOMLDecodeError as err:
         raise ConfigError(
             f"{path} is not valid TOML: {err}. Correct that line; texts stand in quotes, "
             "true and false in small letters."
+        ) from err
+    except ValueError as err:
+        raise ConfigError(
+            f"{path} has a number of too many digits. Write it as a plain amount."
         ) from err

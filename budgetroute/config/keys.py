@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
 MAX_USD = 9_000_000
 """Amounts at rest are int64 pico-dollars, which end at $9.2 million."""
 
-Tokens: TypeAlias = Annotated[int, Meta(ge=1)]
+Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=100_000_000)]
+Choices: TypeAlias = Annotated[int, Meta(ge=1, le=128)]
+Seconds: TypeAlias = Annotated[float, Meta(ge=1, le=86_400)]
 Word: TypeAlias = Annotated[str, Meta(min_length=1)]
 Usd: TypeAlias = Annotated[float, Meta(ge=0, le=MAX_USD)]
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 NotNegative: TypeAlias = Annotated[float, Meta(ge=0)]
 Hour: TypeAlias = Annotated[int, Meta(ge=0, le=23)]
 Share: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+
+_CLASSES = {
+    "input": "Dollars per million input tokens.",
+    "output": "Dollars per million output tokens.",
+    "cached_input": "Dollars per million input tokens read from the provider's cache.",
+    "cache_write": "Dollars per million input tokens written to the provider's cache.",
+    "reasoning": "Dollars per million hidden reasoning tokens. Default: output's.",
+}
+PriceTable: TypeAlias = Annotated[
+    Mapping[str, Any],
+    Meta(
+        extra_json_schema={
+            "properties": {
+                name: {"type": "number", "minimum": 0, "description": text}
+                for name, text in _CLASSES.items()
+            }
+        }
+    ),
+]
+"""Checked where prices are made; here only that it is a table of finite numbers."""
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?[smh]?$"

@@ -60,7 +60,7 @@ def _read_section(
     known = keys_of(struct)
     for name, value in tree.items():
         if name not in known:
-            raise _unknown(name, struct, path=path, origin=origin)
+            raise _unknown({name: value}, struct, path=path, origin=origin)
         leaves |= _read_key(value, known[name], path=(*path, name), origin=origin)
     return leaves
 
@@ -91,23 +91,32 @@ def _read_entries(
 def _table(value: object, path: KeyPath, origin: Origin) -> Mapping[str, object]:
     if isinstance(value, Mapping):
         return value
-    header = origin.table(path) if len(path) > 1 or path[0] in _SECTIONS else f"[{path[0]}.NAME]"
+    entries = len(path) == 1 and path[0] not in _SECTIONS
+    header = origin.table((*path, "NAME") if entries else path)
     advice = f"Write {header} on a line of its own and its keys below."
     raise origin.refuse(path, f"is {found(value, path)}; expected a table", advice)
 
 
-def _unknown(name: str, struct: type[Struct], *, path: KeyPath, origin: Origin) -> ConfigError:
+def _unknown(
+    item: Mapping[str, object], struct: type[Struct], *, path: KeyPath, origin: Origin
+) -> ConfigError:
+    name, value = next(iter(item.items()))
     known = list(keys_of(struct))
-    home = _HOMES.get(name)
-    if home is not None and home != path:
-        hint = f"; it belongs in {origin.table(home)}" if home else "; it belongs at the top level"
+    if len(path) > 1 and isinstance(value, Mapping):
+        full = origin.table((*path[:-1], f"{path[-1]}.{name}"))
+        hint = f"; a name with dots stands in quotes: {full}."
     else:
-        hint = did_you_mean(name, known)
-    end = "" if hint.endswith("?") else "."
+        hint = _home_of(name, path, origin) or did_you_mean(name, known) or "."
     return ConfigError(
-        f"unknown key `{quoted(name)}` in {origin.table(path)} of {origin.where}{hint}{end} "
+        f"unknown key `{quoted(name)}` in {origin.table(path)} of {origin.where}{hint} "
         f"Allowed: {', '.join(known)}."
     )
+
+
+def _home_of(name: str, path: KeyPath, origin: Origin) -> str:
+    """Say where a key belongs that stands in the wrong table."""
+    home = _HOMES.get(name, path)
+    return "" if home == path else f"; it belongs in {origin.table(home)}."
 
 
 _HOMES = {path[-1]: path[:-1] for path, _ in reversed(list(fixed_keys()))}

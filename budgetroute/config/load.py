@@ -66,7 +66,7 @@ def load_config(
 
 def _start(cwd: Path | None) -> Path:
     try:
-        return Path(os.path.abspath(cwd or Path.cwd()))  # noqa: PTH100 - resolve() would leave links
+        return (cwd or Path.cwd()).resolve()
     except FileNotFoundError as err:
         raise ConfigError(
             "the current folder no longer exists, so no configuration can be searched from it. "
@@ -77,7 +77,7 @@ def _start(cwd: Path | None) -> Path:
 def _home(env: Mapping[str, str]) -> Path | None:
     """Return the home folder; None where nobody knows it."""
     try:
-        return Path(env.get("HOME") or Path.home())
+        return Path(env.get("HOME") or Path.home()).resolve()
     except RuntimeError:
         return None
 
@@ -95,7 +95,7 @@ def _expanded(text: str, *, folder: Path, env: Mapping[str, str]) -> Path:
     if home is not None and (text == "~" or text.startswith("~/")):
         return home / text[2:]
     try:
-        return Path(os.path.normpath(folder / Path(text).expanduser()))
+        return folder / Path(text).expanduser()
     except RuntimeError as err:
         raise ConfigError(f"{text}: no home folder is known for it. Write the full path.") from err
 

@@ -18,9 +18,12 @@ from msgspec import Meta, Struct
 from budgetroute.config.keys import (
     DURATION,
     NAME_PATTERN,
+    Choices,
     Hour,
     NotNegative,
     Positive,
+    PriceTable,
+    Seconds,
     Share,
     Tokens,
     Usd,
@@ -138,9 +141,9 @@ class PacingConfig(Struct, frozen=True, kw_only=True):
         ),
     ] = None
     period: Annotated[
-        Positive,
+        Seconds,
         key(
-            "Time between two steps: seconds, or a text such as `90s`, `5m`, `1h`.",
+            "Time between two steps, from 1 s to 1 day: seconds, or a text such as `90s`, `5m`, `1h`.",
             eg="5m",
             mark=DURATION,
         ),
@@ -219,7 +222,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
         axis("Sampling temperatures to choose from. Left out: none is sent.", eg=[0.0, 0.7]),
     ] = ()
     n: Annotated[
-        tuple[Tokens, ...],
+        tuple[Choices, ...],
         axis("Numbers of choices to ask for; each is billed. Left out: 1.", eg=[1, 3]),
     ] = ()
     params: Annotated[
@@ -227,7 +230,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
         key("Further request parameters, sent as they stand.", eg={"top_p": 0.9}),
     ] = {}
     price: Annotated[
-        Mapping[str, Any] | Literal["free"] | None,
+        PriceTable | Literal["free"] | None,
         key(
             "Dollars per million tokens, over the price map (`input`, `output`, `cached_input`, "
             '`cache_write`, `reasoning`), or "free".',

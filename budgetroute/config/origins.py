@@ -50,7 +50,7 @@ class Origin:
         '[tool.budgetroute.budget]'
         """
         path = (*self.prefix, *above)
-        return f"[{dotted(path)}]" if path else "the top level"
+        return f"[{dotted(path)}]" if path else "the part above the first [table]"
 
     def advice(self, path: KeyPath, example: object) -> str:
         """Say what to write there instead."""
@@ -66,7 +66,8 @@ class Origin:
 
     def refuse(self, path: KeyPath, problem: str, advice: str) -> ConfigError:
         """Return the error for a value of this source."""
-        return ConfigError(f"{self.where}: `{dotted(path)}` {problem}. {advice}")
+        end = "" if problem.endswith("?") else "."
+        return ConfigError(f"{self.where}: `{dotted(path)}` {problem}{end} {advice}")
 
 
 DEFAULT = Origin("default")

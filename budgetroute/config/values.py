@@ -55,7 +55,7 @@ def schema_of(field: FieldInfo) -> dict[str, Any]:
     if parts:
         schema |= parts[0] if len(parts) == 1 else {"anyOf": parts}
     if has_mark(field, DURATION):
-        number = {name: schema.pop(name) for name in ("type", "exclusiveMinimum")}
+        number = {name: schema.pop(name) for name in ("type", "minimum", "maximum")}
         schema["anyOf"] = [number, {"type": "string", "pattern": DURATION_PATTERN}]
     if schema.get("type") == "array":
         schema["uniqueItems"] = True
@@ -103,7 +103,7 @@ def _mistyped(value: object, field: FieldInfo, *, path: KeyPath, origin: Origin)
     options = [word for word in schema.get("enum", ()) if isinstance(word, str)]
     near = did_you_mean(value, options) if isinstance(value, str) else ""
     problem = f"is {found(value, path)}; expected {expected(schema)}{near}"
-    return origin.refuse(path, problem.rstrip("?"), origin.advice(path, example_of(field)))
+    return origin.refuse(path, problem, origin.advice(path, example_of(field)))
 
 
 def _refuse_repeats(read: object, *, path: KeyPath, origin: Origin) -> None:

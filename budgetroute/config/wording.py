@@ -77,7 +77,7 @@ def found(value: object, path: Sequence[str] = ()) -> str:
     >>> found("25"), found(True), found([]), found(-5)
     ('the string "25"', 'the boolean true', 'an empty list', '-5')
     """
-    if any(_SECRET_KEY.search(part) for part in path):
+    if any(is_secret(part) for part in path):
         return "*** (kept out of this message)"
     if isinstance(value, bool):
         return f"the boolean {toml(value)}"
@@ -98,6 +98,15 @@ def _found_group(value: object) -> str:
     return _short(str(value))
 
 
+def is_secret(key: str) -> bool:
+    """Say whether a key's value must not be shown.
+
+    >>> is_secret("api_key"), is_secret("max_tokens")
+    (True, False)
+    """
+    return bool(_SECRET_KEY.search(key))
+
+
 def masked(text: str) -> str:
     """Hide the user, password and tokens of a URL.
 
@@ -113,7 +122,7 @@ def expected(schema: Mapping[str, Any]) -> str:
     >>> expected({"type": "number", "minimum": 0, "maximum": 1})
     'a number from 0 to 1'
     >>> expected({"type": "array", "items": {"type": "integer", "minimum": 1}, "minItems": 1})
-    'a list with at least one entry of whole numbers, each at least 1'
+    'a list (not empty) of whole numbers, each of at least 1'
     """
     if "anyOf" in schema:
         return _expected_any(schema["anyOf"])
@@ -137,8 +146,8 @@ def _expected_any(parts: Sequence[Mapping[str, Any]]) -> str:
 def _expected_list(schema: Mapping[str, Any]) -> str:
     inside = schema["items"]
     bounds = _range(inside)
-    least = " with at least one entry" if schema.get("minItems") else ""
-    return f"a list{least} of {_PLURALS[inside['type']]}" + (f", each{bounds}" if bounds else "")
+    filled = " (not empty)" if schema.get("minItems") else ""
+    return f"a list{filled} of {_PLURALS[inside['type']]}" + (f", each{bounds}" if bounds else "")
 
 
 def _range(schema: Mapping[str, Any]) -> str:
@@ -146,7 +155,7 @@ def _range(schema: Mapping[str, Any]) -> str:
     if low is not None and high is not None:
         return f" from {low:,} to {high:,}"
     words = {
-        "minimum": "at least",
+        "minimum": "of at least",
         "exclusiveMinimum": "above",
         "exclusiveMaximum": "below",
         "maximum": "at most",
