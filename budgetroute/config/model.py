@@ -181,9 +181,9 @@ class PacingConfig(Struct, frozen=True, kw_only=True):
         key(
             "A period's share of the day's budget: the same for all (`flat`), or by the traffic "
             "that past days had then (`forecast`).",
-            eg="flat",
+            eg="forecast",
         ),
-    ] = "flat"
+    ] = "forecast"
     step: Annotated[
         Literal["raw", "relative", "multiplicative"],
         key(
@@ -326,8 +326,8 @@ class ClassifyConfig(Struct, frozen=True, kw_only=True):
     rules: Annotated[
         tuple[Mapping[str, Any], ...],
         listed(
-            "Rules tried in order before the text model, each a table that names a type.",
-            eg=[{"type": "code", "keywords": ["def ", "class "]}],
+            "Rules tried in order before the text model, each a table of conditions that names a type.",
+            eg=[{"type": "code", "keywords": ["traceback"]}],
             least=0,
         ),
     ] = ()

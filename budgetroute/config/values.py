@@ -77,7 +77,7 @@ def _spelled_out(value: object, field: FieldInfo) -> object:
     if has_mark(field, ONE_OR_MANY) and not isinstance(value, list | tuple):
         return [value]
     if has_mark(field, DURATION) and isinstance(value, str):
-        return _seconds(value.strip().lower())
+        return _seconds(value)
     return value
 
 
