@@ -128,15 +128,14 @@ class PacingConfig(Struct, frozen=True, kw_only=True):
         Literal["dual", "fixed"],
         key(
             "`dual` steps λ after each period by how far the spend was off its share; `fixed` "
-            "keeps `initial_lambda`.",
+            "keeps the first λ.",
             eg="dual",
         ),
     ] = DEFAULT_PACER
     eta: Annotated[
         Positive | None,
         key(
-            "Step size η. Its unit depends on `step`; left out, the pacer takes the measured "
-            "default of the step.",
+            "Step size η. Its unit depends on `step`; left out, the pacer has a default for each.",
             eg=0.1,
         ),
     ] = None
@@ -167,8 +166,8 @@ class PacingConfig(Struct, frozen=True, kw_only=True):
     initial_lambda: Annotated[
         NotNegative | None,
         key(
-            "λ before anything was spent. Left out, it is computed from the profile and the "
-            'traffic to be expected. Required with `pacer = "fixed"`.',
+            'λ before anything was spent, and throughout with `pacer = "fixed"`. Left out, it is '
+            "computed from the profile and the traffic to be expected.",
             eg=20.0,
         ),
     ] = None
@@ -195,8 +194,8 @@ class PacingConfig(Struct, frozen=True, kw_only=True):
     mix: Annotated[
         bool,
         key(
-            "Mix two neighbouring prices, so that a budget between two actions is met; false takes "
-            "the argmax at one λ.",
+            "Mix two neighbouring prices, so that a budget between two actions is met. `dual` and "
+            "`fixed` hold one price; it changes nothing for them.",
             eg=True,
         ),
     ] = True

@@ -100,7 +100,8 @@ def _finite(value: object) -> bool:
 
 def _mistyped(value: object, field: FieldInfo, *, path: KeyPath, origin: Origin) -> ConfigError:
     schema = schema_of(field)
-    options = [word for word in schema.get("enum", ()) if isinstance(word, str)]
+    parts = [schema, *schema.get("anyOf", ())]
+    options = [word for part in parts for word in part.get("enum", ())]
     near = did_you_mean(value, options) if isinstance(value, str) else ""
     problem = f"is {found(value, path)}; expected {expected(schema)}{near}"
     return origin.refuse(path, problem, origin.advice(path, example_of(field)))

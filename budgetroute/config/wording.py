@@ -132,8 +132,8 @@ def expected(schema: Mapping[str, Any]) -> str:
         return _expected_list(schema)
     if "pattern" in schema:
         return PATTERNS[schema["pattern"]]
-    filled = " that is not empty" if schema.get("minLength") else ""
-    return _NOUNS[schema["type"]] + filled + _range(schema)
+    noun = "a non-empty string" if schema.get("minLength") else _NOUNS[schema["type"]]
+    return noun + _range(schema)
 
 
 def _expected_any(parts: Sequence[Mapping[str, Any]]) -> str:
