@@ -83,7 +83,7 @@ class BudgetExceeded(BudgetRouteError):  # noqa: N818 - the name users catch rea
         )
 
 
-def _rebuild_exceeded(  # noqa: PLR0913, PLR0917 - mirrors the constructor for pickling across processes
+def _rebuild_exceeded(
     scope: str,
     spent: float,
     held: float,

@@ -104,3 +104,20 @@ def is_count(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value) and value >= 0 and value == int(value)
+
+
+def pico_estimate(usd: float) -> Pico:
+    """Convert an expected cost to whole pico-dollars; quick, for forecasts and never for bills."""
+    return round(usd * PICO_PER_USD)
+
+
+def is_whole(value: object, *, least: int = 1) -> bool:
+    """Say whether a value is a whole number of at least `least` (bool is not a number)."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def is_amount(value: object) -> bool:
+    """Say whether a value can be an amount of money or time: a finite number, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and value >= 0

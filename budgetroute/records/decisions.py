@@ -32,7 +32,10 @@ class Request:
         ceiling: no cap above this is a candidate (a client's own `max_tokens`); None = no ceiling.
         sendable: axes this function can carry.
         needs: capabilities the request needs (`tools`, `vision`, `response_schema`).
-        providers: providers the function can serve; None = all.
+        providers: providers the function can serve; None = the route's in config, else the
+            baseline's if it calls with its own client, else all.
+        own_client: the function calls with a client of its own, which serves one provider.
+        hidden_input: the function may add input that is not seen here.
         require: tags a model must carry.
         floor: the least acceptable predicted reward.
         prompt_type: the type if the user named it.
@@ -53,6 +56,8 @@ class Request:
     sendable: frozenset[Axis] = frozenset()
     needs: frozenset[str] = frozenset()
     providers: frozenset[str] | None = None
+    own_client: bool = False
+    hidden_input: bool = False
     require: frozenset[str] = frozenset()
     floor: float | None = None
     prompt_type: str | None = None
@@ -73,7 +78,6 @@ class Candidate:
         reward: R, expected quality in [0, 1]; None for a pinned model without a curve.
         cost: C, expected dollars.
         worst: what is held for it.
-        surplus: value·R − λ·C at the prices of the decision.
         value: the weight on R.
         source: where its curve comes from; the least certain of the types mixed.
     """
@@ -82,7 +86,6 @@ class Candidate:
     reward: float | None
     cost: float
     worst: Pico
-    surplus: float = 0.0
     value: float = 1.0
     source: CellSource = "measured"
 

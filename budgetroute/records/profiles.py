@@ -42,7 +42,7 @@ class Cell:
     input_factor: float = 1.0
     latency_mean: float | None = None
     latency_p95: float | None = None
-    token_basis: str = "provider"
+    token_basis: str = "provider"  # noqa: S105 - a name of a tokenizer
     source: CellSource = "measured"
 
 

@@ -1,0 +1,80 @@
+"""What a call's arguments say about the prompt: text, size, needs, and how CoT is added to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from budgetroute.records import InputSize
+from budgetroute.router.table import COT_INSTRUCTION
+from budgetroute.tokens import O200k, measure_messages, prompt_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NOTHING = InputSize(tokens=0, utf8_bytes=0)
+_tokenizer = O200k()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt as the router needs it.
+
+    Attributes:
+        text: what the classifier reads.
+        size: how large it is.
+        needs: capabilities it needs.
+        messages: the messages, if the call has any.
+    """
+
+    text: str
+    size: InputSize
+    needs: frozenset[str]
+    messages: list[Any] | None = None
+
+
+def read_prompt(source: Any, arguments: Mapping[str, Any]) -> Prompt:  # noqa: ANN401 - text or messages
+    """Return the prompt of a call.
+
+    Args:
+        source: a string, a list of messages, or None when the call has no visible prompt.
+        arguments: the call's other arguments; `tools` and `response_format` count.
+    """
+    tools, schema = arguments.get("tools"), arguments.get("response_format")
+    needs = _needs(tools or arguments.get("functions"), schema)
+    if isinstance(source, str):
+        return Prompt(prompt_text([source]), _tokenizer.measure(source), needs)
+    if isinstance(source, list | tuple):
+        messages = list(source)
+        size = measure_messages(messages, tokenizer=_tokenizer, tools=tools, response_format=schema)
+        needs |= {"vision"} if size.images else frozenset()
+        return Prompt(prompt_text(messages), size, needs, messages)
+    return Prompt("", _NOTHING, needs)
+
+
+def _needs(tools: Any, schema: Any) -> frozenset[str]:  # noqa: ANN401 - as the caller wrote them
+    needs = {"tools"} if tools else set()
+    if schema is not None and not (
+        isinstance(schema, dict) and schema.get("type") in {"text", "json_object"}
+    ):
+        needs.add("response_schema")
+    return frozenset(needs)
+
+
+def with_cot(messages: list[Any]) -> list[Any]:
+    """Return the messages with the chain-of-thought instruction after the last user turn's text.
+
+    The caller's list and messages are not changed.
+    """
+    for place in range(len(messages) - 1, -1, -1):
+        message = messages[place]
+        if isinstance(message, dict) and message.get("role") == "user":
+            changed = dict(message, content=_instructed(message.get("content")))
+            return [*messages[:place], changed, *messages[place + 1 :]]
+    return [*messages, {"role": "user", "content": COT_INSTRUCTION}]
+
+
+def _instructed(content: Any) -> Any:  # noqa: ANN401 - text or parts
+    if isinstance(content, list):
+        return [*content, {"type": "text", "text": COT_INSTRUCTION}]
+    return f"{content or ''}\n\n{COT_INSTRUCTION}".lstrip()

@@ -1,0 +1,42 @@
+"""The router that calls use when none is named: built from config at the first call, then kept."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from budgetroute.config import is_disabled
+
+if TYPE_CHECKING:
+    from budgetroute.router import Router
+
+_lock = threading.Lock()
+_default: Router | None = None
+
+
+def default_router() -> Router:
+    """Return the process's router; made from budgetroute.toml at the first call.
+
+    Raises:
+        ConfigError: there is no usable configuration.
+    """
+    global _default  # noqa: PLW0603 - one router per process is the point
+    if _default is None:
+        from budgetroute.router import Router
+
+        with _lock:
+            if _default is None:
+                _default = Router.from_config()
+    return _default
+
+
+def set_default_router(router: Router | None) -> None:
+    """Use this router for calls that name none; None makes the next call build one from config."""
+    global _default  # noqa: PLW0603 - see default_router
+    _default = router
+
+
+def is_off(router: Router | None) -> bool:
+    """Say whether calls go straight through: `BUDGETROUTE_DISABLE=1` or `mode = "off"`."""
+    return is_disabled(os.environ) or (router or default_router()).config.mode == "off"

@@ -1,0 +1,171 @@
+"""The decorator, sync and async: decide, hand the action to the function, settle what it returns."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from budgetroute.calls.flight import Flight
+from budgetroute.calls.routers import default_router, is_off
+from budgetroute.decorate.carry import Carrier, check_shape
+from budgetroute.decorate.options import Options
+from budgetroute.decorate.shape import CAP_NAMES, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from budgetroute.router import Router
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_INJECTED = {*CAP_NAMES, "model", "cot", "reasoning_effort", "temperature", "n", "plan"}
+
+
+@overload
+def route(fn: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def route(
+    name: str | None = None,
+    /,
+    *,
+    prompt: str | Callable[..., Any] | None = None,
+    prompt_type: str | None = None,
+    floor: float | None = None,
+    require: Iterable[str] = (),
+    providers: Iterable[str] | None = None,
+    model: str | None = None,
+    max_tokens: int | None = None,
+    calls: int = 1,
+    usage: Callable[[Any], Any] | None = None,
+    hidden: bool = False,
+    router: Router | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def route(  # noqa: PLR0913 - one option per thing a route can be told
+    fn: Callable[..., Any] | str | None = None,
+    /,
+    *,
+    prompt: str | Callable[..., Any] | None = None,
+    prompt_type: str | None = None,
+    floor: float | None = None,
+    require: Iterable[str] = (),
+    providers: Iterable[str] | None = None,
+    model: str | None = None,
+    max_tokens: int | None = None,
+    calls: int = 1,
+    usage: Callable[[Any], Any] | None = None,
+    hidden: bool = False,
+    router: Router | None = None,
+) -> Any:
+    """Route the calls of a function that talks to a language model.
+
+    Before each call the best affordable action is chosen and its worst case held; the function
+    receives the action in the parameters it declares (`model`, `max_tokens` or
+    `max_completion_tokens`, `reasoning_effort`, `temperature`, `n`, `cot`, `messages` with the
+    chain-of-thought instruction, or one `plan`); afterwards the usage it returns is billed. Its
+    defaults are the baseline, an explicit argument is a pin, its return value is untouched.
+
+    Works with and without parentheses, on functions, coroutine functions, and clients' methods:
+    `route(litellm.completion)`, `route(client.chat.completions.create)`. There, what the caller
+    passes is the baseline and `max_tokens` a ceiling; `pin()` pins.
+
+    Args:
+        fn: the function, or the route's name (default: the function's name).
+        prompt: which parameter is the prompt, or a callable with the function's parameters that
+            returns it; default: `messages`, else the first string.
+        prompt_type: the type of every prompt; default: classified.
+        floor: least acceptable predicted reward, in [0, 1].
+        require: tags that a model must carry.
+        providers: providers the function can serve; default: the baseline's, all for litellm.
+        model: the model its body sends, if it has no parameter for one.
+        max_tokens: the cap its body sends, if it has no parameter for one.
+        calls: how many requests one call of the function makes; report each with `record`.
+        usage: reads usage from the result (a response, a dict of it, or None for unknown).
+        hidden: take the injected names out of the visible signature.
+        router: the router to ask; default: the one of budgetroute.toml.
+
+    Raises:
+        ConfigError: at decoration, if the function cannot carry a model or a cap.
+    """
+    options = Options(
+        name=fn if isinstance(fn, str) else None,
+        prompt=prompt,
+        prompt_type=prompt_type,
+        floor=floor,
+        require=frozenset(require),
+        providers=None if providers is None else frozenset(providers),
+        model=model,
+        max_tokens=max_tokens,
+        calls=calls,
+        usage=usage,
+        hidden=hidden,
+        router=router,
+    )
+    if callable(fn):
+        return _wrapped(fn, options)
+    return functools.partial(_wrapped, options=options)
+
+
+def _wrapped(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
+    shape = shape_of(fn)
+    check_shape(shape, options)
+    carrier = Carrier(shape, options, options.name or shape.name)
+    wrapper = _asynchronous(fn, carrier) if shape.is_async else _synchronous(fn, carrier)
+    if options.hidden:
+        kept = [p for name, p in shape.signature.parameters.items() if name not in _INJECTED]
+        wrapper.__signature__ = shape.signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    wrapper.__budgetroute__ = carrier  # type: ignore[attr-defined]
+    return wrapper
+
+
+def _synchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
+        if is_off(carrier.options.router):
+            return fn(*args, **kwargs)
+        flight, sent_args, sent = _take_off(carrier, args, kwargs)
+        with flight:
+            result = fn(*sent_args, **sent)
+            if inspect.isawaitable(result):
+                return _landed_later(flight.handed_over(), result)
+            flight.finish(result)
+        return result
+
+    return wrapper
+
+
+def _asynchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
+        if is_off(carrier.options.router):
+            return await fn(*args, **kwargs)
+        flight, sent_args, sent = _take_off(carrier, args, kwargs)
+        with flight:
+            result = await fn(*sent_args, **sent)
+            flight.finish(result)
+        return result
+
+    return wrapper
+
+
+async def _landed_later(flight: Flight, result: Awaitable[Any]) -> Any:  # noqa: ANN401 - the function's own
+    with flight:
+        answer = await result
+        flight.finish(answer)
+    return answer
+
+
+def _take_off(
+    carrier: Carrier, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Flight, tuple[Any, ...], dict[str, Any]]:
+    """Decide, hold, and return the flight with the arguments to call the function with."""
+    router = carrier.options.router or default_router()
+    passed = carrier.arguments(args, kwargs)
+    request, prompt = carrier.request(args, kwargs, passed)
+    flight = Flight(router, request, usage_of=carrier.options.usage)
+    with flight.until_sent():
+        sent = carrier.injected(flight.decision, prompt, passed, router)
+        sent_args, sent_kwargs = carrier.merged(args, kwargs, sent)
+    return flight, sent_args, sent_kwargs

@@ -1,0 +1,71 @@
+"""How traffic spreads over a window: the planned share of a stretch of time.
+
+A shape is a tuple of weights over equal buckets of the window, 96 quarter hours for a day. Without a
+past there is no shape and money is planned evenly over time.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+BUCKETS = 96
+_PRIOR = 0.5  # requests added to each bucket, so that a bucket never seen is not impossible
+_DAYS = 7
+
+
+def shape_from_days(days: Sequence[Mapping[int, int]]) -> tuple[float, ...] | None:
+    """Return the mean share of each bucket over up to 7 days, smoothed by its neighbours.
+
+    Args:
+        days: bucket → requests, one mapping per past day, newest last.
+
+    Returns:
+        weights summing to 1, or None when the days hold no request.
+    """
+    full = [day for day in days[-_DAYS:] if sum(day.values()) > 0]
+    if not full:
+        return None
+    shares = [_day_shares(day) for day in full]
+    raw = [statistics.fmean(day[b] for day in shares) for b in range(BUCKETS)]
+    smooth = [(raw[b - 1] + raw[b] + raw[(b + 1) % BUCKETS]) / 3 for b in range(BUCKETS)]
+    total = sum(smooth)
+    return tuple(weight / total for weight in smooth)
+
+
+def _day_shares(day: Mapping[int, int]) -> list[float]:
+    counts = [day.get(b, 0) + _PRIOR for b in range(BUCKETS)]
+    total = sum(counts)
+    return [count / total for count in counts]
+
+
+def share_between(shape: Sequence[float] | None, start: float, end: float) -> float:
+    """Return the part of a window's traffic expected between two positions in [0, 1].
+
+    >>> share_between(None, 0.25, 0.75)
+    0.5
+    """
+    return _cumulative(shape, end) - _cumulative(shape, start)
+
+
+def share_of_rest(shape: Sequence[float] | None, start: float, end: float) -> float:
+    """Return the part of the traffic still to come at `start` that is expected until `end`.
+
+    >>> share_of_rest(None, 0.5, 0.75)
+    0.5
+    """
+    rest = share_between(shape, start, 1.0)
+    return min(1.0, share_between(shape, start, end) / rest) if rest > 0 else 1.0
+
+
+def _cumulative(shape: Sequence[float] | None, position: float) -> float:
+    position = min(1.0, max(0.0, position))
+    if shape is None:
+        return position
+    place = position * len(shape)
+    whole = int(place)
+    part = shape[whole] * (place - whole) if whole < len(shape) else 0.0
+    return sum(shape[:whole]) + part

@@ -1,0 +1,56 @@
+"""Opens what a router works with: config, prices, profiles, store, log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from budgetroute.clock import WallClock
+from budgetroute.config import load_config
+from budgetroute.prices import PriceBook, price_from_config
+from budgetroute.router.equipment import Equipment
+from budgetroute.stores import open_store
+from budgetroute.telemetry import LogObserver, enable_from_env
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from budgetroute.config import Config
+    from budgetroute.protocols import Clock, Observer, Store
+
+
+def assemble(
+    path: str | Path | None,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    store: Store | None = None,
+    clock: Clock | None = None,
+) -> tuple[Equipment, Store, Sequence[Observer]]:
+    """Return a router's equipment, store and observers, all checked before the first call."""
+    config = load_config(path, overrides=overrides)
+    enable_from_env()
+    equipment = Equipment(config, price_book(config))
+    equipment.table()
+    for route in config.routes:
+        equipment.lane(route)
+    return (
+        equipment,
+        store or open_store(store_target(config), clock or WallClock()),
+        [LogObserver()],
+    )
+
+
+def price_book(config: Config) -> PriceBook:
+    """Return the price map with config's prices over it."""
+    return PriceBook(
+        {
+            name: price_from_config(name, said.price)
+            for name, said in config.models.items()
+            if said.price is not None
+        }
+    )
+
+
+def store_target(config: Config) -> str:
+    """Return what `open_store` opens: the url, else the folder."""
+    return config.store.url or str(config.resolve(config.store.path or "."))

@@ -1,0 +1,248 @@
+"""Choosing: classify, gate, price and rank. No money moves here."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from budgetroute.errors import BudgetRouteError, NoEligibleAction, ProfileError, StoreError
+from budgetroute.policy import flip_price
+from budgetroute.records import Decision
+from budgetroute.router.slate import Sizing
+from budgetroute.router.words import reason_for
+from budgetroute.units import micros_from_time, pico_estimate, time_from_micros
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from budgetroute.pacing import PacingPlan
+    from budgetroute.records import Candidate, Request
+    from budgetroute.router.equipment import Equipment
+    from budgetroute.router.lanes import Lane
+    from budgetroute.router.overheads import Overheads
+    from budgetroute.router.paces import Pace
+    from budgetroute.router.slate import Ranking, Slate
+    from budgetroute.units import Pico
+
+logger = logging.getLogger("budgetroute.decide")
+
+CHEAPEST = 1e15
+"""λ at which only cost counts."""
+ROUTING_FAILURES = (
+    NoEligibleAction,
+    ProfileError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)
+"""What a failure of routing itself can be; the baseline is taken then, unless `strict`."""
+_GUARD = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """What choosing came to, before any money is held.
+
+    Attributes:
+        request: the request, completed from config.
+        ranking: candidates, best first.
+        sizing: its tokens.
+        weights: (prompt type, weight), heaviest first.
+        classified_by: which part of the classifier answered.
+        price: λ.
+        propensity: probability that this λ was drawn.
+        plan_steps: steps of the plan so far.
+        guard: kept free for the cheapest action's traffic still to come.
+        reasons: action label → why it was gated out.
+        slate: what was ranked; None for a fallback.
+        fallback: why routing failed, if it did.
+    """
+
+    request: Request
+    ranking: Ranking
+    sizing: Sizing
+    weights: tuple[tuple[str, float], ...]
+    classified_by: str
+    price: float
+    propensity: float
+    plan_steps: int
+    guard: Pico = 0
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    slate: Slate | None = None
+    fallback: str = ""
+
+
+class Chooser:
+    """Classifies, gates, prices and ranks.
+
+    Args:
+        equipment: lanes by route.
+        pace: the shadow price.
+        overheads: what functions add to prompts.
+    """
+
+    def __init__(self, equipment: Equipment, pace: Pace, overheads: Overheads) -> None:
+        self.equipment = equipment
+        self.pace = pace
+        self.overheads = overheads
+        self.strict = equipment.config.strict
+
+    def pick(self, request: Request, draw: float, at: int) -> Pick:
+        """Rank what may serve a request at today's price.
+
+        Args:
+            request: the request.
+            draw: in [0, 1), chooses between λ_low and λ_high.
+            at: microseconds since 1970 UTC.
+        """
+        lane = self.equipment.lane(request.route)
+        request = lane.completed(request)
+        sizing = self._sizing(lane, request)
+        try:
+            return self._routed(lane, request, sizing, draw, at)
+        except (StoreError, *ROUTING_FAILURES) as err:
+            if isinstance(err, StoreError) or self.strict or not lane.may_fall_back(request):
+                raise
+            return self._fallen_back(lane, request, sizing, err, at)
+
+    def without_store(self, request: Request, decision_id: str, draw: float) -> Decision:
+        """Choose at the last known price, holding nothing."""
+        lane = self.equipment.lane(request.route)
+        request = lane.completed(request)
+        sizing = Sizing(request.size, 0.0, lane.settings.input_tokens, request.calls)
+        weights, by = lane.chain.classify(request)
+        eligible = lane.eligible(request, weights[0][0])
+        plan = self.pace.last_seen()
+        price, propensity = (CHEAPEST, 1.0) if plan is None else plan.price(draw)
+        ranking = eligible.slate.rank(weights, sizing, price=price, floor=request.floor)
+        pick = Pick(
+            request, ranking, sizing, weights, by, price, propensity, plan_steps=0,
+            reasons=eligible.reasons, slate=eligible.slate,
+        )  # fmt: skip
+        at = micros_from_time(self.pace.store.now())
+        return decision_of(pick, ranking.best[0], decision_id, at)
+
+    def _routed(self, lane: Lane, request: Request, sizing: Sizing, draw: float, at: int) -> Pick:
+        weights, by = lane.chain.classify(request)
+        eligible = lane.eligible(request, weights[0][0])
+        slate = eligible.slate
+        plan = self.pace.current(at, lambda calls: self.equipment.groups(calls, slate.rows))
+        price, propensity = plan.price(draw)
+        ranking = slate.rank(weights, sizing, price=price, floor=request.floor)
+        ranking = self._warmed(slate, ranking, weights, sizing, plan, at)
+        self._check(lane, request, ranking)
+        return Pick(
+            request=request,
+            ranking=ranking,
+            sizing=sizing,
+            weights=weights,
+            classified_by=by,
+            price=price,
+            propensity=propensity,
+            plan_steps=plan.steps,
+            guard=self._guard(ranking, at),
+            reasons=eligible.reasons,
+            slate=slate,
+        )
+
+    def _warmed(
+        self,
+        slate: Slate,
+        ranking: Ranking,
+        weights: tuple[tuple[str, float], ...],
+        sizing: Sizing,
+        plan: PacingPlan,
+        at: int,
+    ) -> Ranking:
+        """Take the cheapest while warm-up has bought 1.5 times its planned share."""
+        allowance = self.pace.allowance(plan, at)
+        if allowance is None or not ranking.best:
+            return ranking
+        if pico_estimate(ranking.best[0].cost) <= allowance:
+            return ranking
+        return slate.rank(weights, sizing, price=CHEAPEST, floor=None)
+
+    def _check(self, lane: Lane, request: Request, ranking: Ranking) -> None:
+        if not ranking.best:
+            raise NoEligibleAction(
+                f"route {lane.name!r}: the prompt has images and no model says how many tokens one "
+                'costs. Write image_tokens under [models."NAME"].',
+                dict.fromkeys(ranking.unbounded, "images cannot be bounded"),
+            )
+        if not ranking.floor_missed:
+            return
+        best = ranking.best[0]
+        text = (
+            f"route {lane.name!r}: no action reaches the floor {request.floor}; the best is "
+            f"{best.action.label} at {best.reward:.3f}"
+        )
+        if self.strict:
+            raise NoEligibleAction(text, {})
+        logger.warning("%s; taking it", text)
+
+    def _guard(self, ranking: Ranking, at: int) -> Pico:
+        cheapest = min(c.cost for c in (*ranking.best, *ranking.steps))
+        return pico_estimate(_GUARD * cheapest * self.pace.calls_to_come(at))
+
+    def _sizing(self, lane: Lane, request: Request) -> Sizing:
+        default = lane.settings.input_tokens if request.hidden_input else 0
+        overhead = self.overheads.of(request.route, default=default)
+        return Sizing(request.size, overhead.expected, overhead.bound, request.calls)
+
+    def _fallen_back(
+        self, lane: Lane, request: Request, sizing: Sizing, err: Exception, at: int
+    ) -> Pick:
+        ranking = lane.baseline(request, sizing, (("general", 1.0),))
+        if ranking is None or not ranking.best:
+            raise err
+        told = str(err) if isinstance(err, BudgetRouteError) else type(err).__name__
+        logger.warning("routing of %r failed, the baseline is taken: %s", lane.name, told)
+        plan = self.pace.current(at)
+        return Pick(
+            request=request,
+            ranking=ranking,
+            sizing=sizing,
+            weights=(("general", 1.0),),
+            classified_by="fallback",
+            price=plan.high,
+            propensity=1.0,
+            plan_steps=plan.steps,
+            fallback=told,
+        )
+
+
+def decision_of(pick: Pick, chosen: Candidate, decision_id: str, at: int) -> Decision:
+    """Return the decision for a chosen candidate; where it counts is filled in by the hold."""
+    second = next((c for c in pick.ranking.best if c.action != chosen.action), None)
+    flips = None if second is None else flip_price(chosen, second)
+    why = pick.fallback and f"routing failed: {pick.fallback}"
+    return Decision(
+        id=decision_id,
+        route=pick.request.route,
+        at=time_from_micros(at),
+        chosen=chosen,
+        runner_up=second,
+        types=pick.weights,
+        classified_by=pick.classified_by,
+        shadow_price=pick.price,
+        propensity=pick.propensity,
+        flips_at=flips,
+        reasons=pick.reasons,
+        why=why or reason_for(chosen, second, flips_at=flips, price=pick.price),
+        fallback=bool(pick.fallback),
+        input_tokens=float(pick.sizing.size.tokens + pick.sizing.size.framing),
+    )
+
+
+def draw_of(seed: str) -> float:
+    """Return a number in [0, 1) that depends on nothing but the seed.
+
+    >>> 0 <= draw_of("order-7") < 1 and draw_of("order-7") == draw_of("order-7")
+    True
+    """
+    digest = hashlib.blake2b(seed.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64

@@ -1,0 +1,294 @@
+"""The loop body: decide → settle or release. No network; the store and the clock are handed in."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from budgetroute.errors import StoreError
+from budgetroute.records import Ask, Bill, Decision, Refusal, Settlement
+from budgetroute.router.bills import billed, merged
+from budgetroute.router.choosing import Chooser, draw_of
+from budgetroute.router.herald import Herald
+from budgetroute.router.holding import hold, lease_end, option
+from budgetroute.router.overheads import Overheads
+from budgetroute.router.paces import Pace
+from budgetroute.router.status import Status
+from budgetroute.router.till import Till
+from budgetroute.router.words import settlement_record
+from budgetroute.units import micros_from_time, time_from_micros, usd_from_pico
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from budgetroute.protocols import Clock, Observer, Store
+    from budgetroute.records import CostSource, Request, Usage
+    from budgetroute.router.equipment import Equipment
+    from budgetroute.units import Pico
+
+
+class Router:
+    """Decides, settles and releases for one app.
+
+    Args:
+        equipment: config, profiles, prices and classifiers.
+        store: the ledger and the plan.
+        observers: told of decisions, settlements and steps; what they raise is logged, not passed.
+        new_id: makes decision ids.
+    """
+
+    def __init__(
+        self,
+        equipment: Equipment,
+        store: Store,
+        *,
+        observers: Sequence[Observer] = (),
+        new_id: Callable[[], str] = lambda: secrets.token_hex(6),
+    ) -> None:
+        config = equipment.config
+        self.config = config
+        self.equipment = equipment
+        self.store = store
+        self.herald = Herald(observers)
+        self.till = Till(store, app=config.name, budget=config.budget)
+        self.overheads = Overheads(store, app=config.name)
+        self.pace = Pace(
+            store,
+            app=config.name,
+            scope=self.till.scope,
+            window=self.till.day,
+            limit=self.till.limit,
+            rule=equipment.rule(),
+            calls_per_day=config.budget.calls_per_day,
+            observers=(self.herald,),
+        )
+        self.chooser = Chooser(equipment, self.pace, self.overheads)
+        self.uncounted = 0
+        self._new_id = new_id
+
+    @classmethod
+    def from_config(
+        cls,
+        path: str | Path | None = None,
+        *,
+        overrides: Mapping[str, Any] | None = None,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        observers: Sequence[Observer] | None = None,
+    ) -> Router:
+        """Build a router from budgetroute.toml, found as the documentation says if not named.
+
+        Args:
+            path: a config file.
+            overrides: dotted key → value, over file and environment.
+            store: a store to use instead of the configured one.
+            clock: a clock for the store that is opened; the machine's by default.
+            observers: told instead of the debug log.
+
+        Raises:
+            ConfigError: what is wrong in the configuration, where, and what to write.
+            ProfileError: the profile is missing or unfit.
+            UnpricedModel: a configured model has no price.
+        """
+        from budgetroute.router.assembly import assemble
+
+        equipment, opened, told = assemble(path, overrides=overrides, store=store, clock=clock)
+        return cls(equipment, opened, observers=told if observers is None else observers)
+
+    def decide(self, request: Request) -> Decision:
+        """Choose an action and hold its worst case.
+
+        Raises:
+            BudgetExceeded: nothing fits the tightest limit.
+            NoEligibleAction: gates left nothing, and the code has no baseline or `strict` is set.
+            UnpricedModel: a pinned model has no price.
+            ConfigError: the request names a type that the profile lacks.
+            StoreError: the ledger cannot be reached (unless `on_store_error = "open"`).
+        """
+        decision_id = self._new_id()
+        draw = draw_of(request.seed or decision_id)
+        try:
+            at = micros_from_time(self.store.now())
+            pick = self.chooser.pick(request, draw, at)
+            decision = hold(self, pick, decision_id, at)
+        except StoreError as err:
+            decision = self._uncounted(request, decision_id, draw, err)
+        self.herald.decided(decision)
+        return decision
+
+    def again(self, decision: Decision, request: Request, *, attempt: int) -> Decision:
+        """Hold the chosen action's worst case for one more attempt; return where it counts.
+
+        Raises:
+            BudgetExceeded: the attempt does not fit.
+            StoreError: the ledger cannot be reached.
+        """
+        if not decision.slots:
+            return decision
+        at = micros_from_time(self.store.now())
+        limits = self.till.limits(at, request)
+        outcome = self.store.reserve(
+            Ask(
+                attempt=f"{decision.id}#{attempt}",
+                decision=decision.id,
+                at=at,
+                lease_until=lease_end(at, request.timeout_s),
+                limits=limits,
+                options=(option(decision.chosen),),
+                record='{"v":1,"retry":true}',
+            )
+        )
+        if isinstance(outcome, Refusal):
+            raise self.till.exceeded(outcome, at)
+        return replace(
+            decision,
+            slots=tuple(limit.slot for limit in limits),
+            balance=outcome.balances[0],
+        )
+
+    def settle(
+        self,
+        decision: Decision,
+        usages: Sequence[Usage] = (),
+        *,
+        attempt: int = 1,
+        given: Pico | None = None,
+    ) -> Settlement:
+        """Replace the hold by what was billed.
+
+        Args:
+            decision: what was decided.
+            usages: what the responses reported; none = unknown, the expected cost is booked as
+                estimated and the rest of the worst case stays held.
+            attempt: which attempt of the decision.
+            given: the bill itself, if the user knows it.
+        """
+        amount, key, source = self._bill(decision, usages, given)
+        settlement = Settlement(
+            decision=decision.id,
+            amount=option(decision.chosen).expected if amount is None else amount,
+            source=source,
+            usage=merged(usages),
+            overshoot=max(0, (amount or 0) - decision.chosen.worst),
+            billed_as=key,
+        )
+        if decision.slots:
+            settlement = self._book(decision, settlement, amount, attempt)
+        self.herald.settled(decision, settlement)
+        return settlement
+
+    def release(self, decision: Decision, *, attempt: int = 1) -> None:
+        """Give back the hold of a call that was not sent or not billed."""
+        if not decision.slots:
+            return
+        try:
+            at = micros_from_time(self.store.now())
+            self.store.release(f"{decision.id}#{attempt}", at)
+        except StoreError as err:  # the lease will end it
+            self.herald.warn(f"hold of {decision.id} not released: {err}")
+
+    def status(self) -> Status:
+        """Return where the paced budget stands.
+
+        Raises:
+            StoreError: the ledger cannot be reached.
+        """
+        at = micros_from_time(self.store.now())
+        self.store.sweep(at)
+        self.pace.catch_up(at)
+        period = self.pace.period(at)
+        (balance,) = self.store.snapshot([self.pace.slot(at)])
+        plan = self.pace.known()
+        view = self.pace.view(plan, at)
+        elapsed = view.share_of_rest(0.0, (at - period.start) / (period.end - period.start))
+        limit = self.till.limit
+        return Status(
+            name=self.config.name,
+            spent_usd=usd_from_pico(balance.settled),
+            held_usd=usd_from_pico(balance.held),
+            limit_usd=usd_from_pico(limit),
+            remaining_usd=usd_from_pico(max(0, limit - balance.settled - balance.held)),
+            shadow_price=None if plan is None else plan.high,
+            window=period.id,
+            resets_at=time_from_micros(period.end).astimezone(self.till.day.zone),
+            calls=balance.calls,
+            estimated=balance.estimated,
+            planned_usd=usd_from_pico(limit) * elapsed,
+            uncounted=self.uncounted,
+        )
+
+    def _bill(
+        self, decision: Decision, usages: Sequence[Usage], given: Pico | None
+    ) -> tuple[Pico | None, str, CostSource]:
+        model = decision.chosen.action.model
+        facts = self.equipment.facts(model)
+        if given is not None:
+            return given, facts.price.key, "given"
+        if not usages:
+            return None, facts.price.key, "estimated"
+        said = self.config.models.get(model)
+        fixed = said is not None and (said.price_as is not None or said.price is not None)
+        amount, key = billed(
+            usages, model=model, price=facts.price, fixed=fixed, facts=self.equipment.facts
+        )
+        return amount, key, "reported"
+
+    def _book(
+        self, decision: Decision, settlement: Settlement, amount: Pico | None, attempt: int
+    ) -> Settlement:
+        at = self._caught_up(decision)
+        money = option(decision.chosen)
+        booked = self.till.book(
+            Bill(
+                attempt=f"{decision.id}#{attempt}",
+                decision=decision.id,
+                at=at,
+                slots=decision.slots,
+                billed=amount,
+                expected=money.expected,
+                worst=money.worst,
+                record=settlement_record(decision, settlement),
+            )
+        )
+        self._learn(decision, settlement)
+        if booked is None:
+            return settlement
+        return replace(
+            settlement,
+            amount=booked.amount,
+            balance=booked.balances[0],
+            repeated=booked.repeated,
+        )
+
+    def _caught_up(self, decision: Decision) -> int:
+        """Step a period that has ended before this bill counts in the next; return the time."""
+        try:
+            at = micros_from_time(self.store.now())
+            self.pace.catch_up(at)
+        except StoreError:  # the till says so if the bill cannot be booked either
+            return micros_from_time(decision.at)
+        return at
+
+    def _learn(self, decision: Decision, settlement: Settlement) -> None:
+        if settlement.usage is None or settlement.source != "reported" or settlement.repeated:
+            return
+        try:
+            self.overheads.learn(
+                decision.route,
+                reported=settlement.usage.input_tokens,
+                counted=decision.input_tokens,
+            )
+        except StoreError as err:
+            self.herald.warn(f"overhead of route {decision.route!r} not kept: {err}")
+
+    def _uncounted(
+        self, request: Request, decision_id: str, draw: float, err: StoreError
+    ) -> Decision:
+        """Let a call through without a ledger, if the user wrote `on_store_error = "open"`."""
+        if self.config.store.on_store_error != "open":
+            raise err
+        self.uncounted += 1
+        self.herald.let_through(self.uncounted, err)
+        return self.chooser.without_store(request, decision_id, draw)

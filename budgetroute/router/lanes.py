@@ -1,0 +1,217 @@
+"""One route's standing equipment: its table, gates, classifier and the slates made from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from budgetroute.errors import ConfigError, NoEligibleAction, UnpricedModel
+from budgetroute.records import Action
+from budgetroute.router.slate import Slate
+from budgetroute.router.table import Row, make_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from budgetroute.classify.chain import Chain
+    from budgetroute.config import RouteConfig
+    from budgetroute.records import Request
+    from budgetroute.router.gates import Gates
+    from budgetroute.router.slate import Ranking, Sizing
+    from budgetroute.router.table import ModelFacts, Table
+
+_SLATES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Eligible:
+    """What gates left for one kind of request."""
+
+    slate: Slate
+    reasons: Mapping[str, str]
+
+
+class Lane:
+    """One route's standing equipment.
+
+    Args:
+        name: the route.
+        settings: its table in config.
+        table: its actions.
+        gates: its gates.
+        chain: its classifier.
+        facts: model → facts, also for models outside the table; raises UnpricedModel.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        settings: RouteConfig,
+        table: Table,
+        gates: Gates,
+        chain: Chain,
+        facts: Callable[[str], ModelFacts],
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.table = table
+        self.gates = gates
+        self.chain = chain
+        self._facts = facts
+        self._at_cap = lru_cache(maxsize=64)(table.at_cap)
+        self._slates: dict[tuple[object, ...], Eligible] = {}
+        self._single: dict[Action, Slate] = {}
+        contexts = [row.facts.card.max_input_tokens for row in table.rows]
+        self._shortest_context = min((c for c in contexts if c is not None), default=None)
+
+    def completed(self, request: Request) -> Request:
+        """Return the request with what config and the baseline say where it is silent."""
+        said = self.settings
+        providers = request.providers
+        if providers is None and said.providers:
+            providers = frozenset(said.providers)
+        if providers is None and request.own_client and request.baseline is not None:
+            providers = frozenset({self._facts(request.baseline.model).card.provider})
+        return replace(
+            request,
+            providers=providers,
+            floor=said.floor if request.floor is None else request.floor,
+            require=request.require | frozenset(said.require),
+            timeout_s=request.timeout_s or said.timeout_s,
+        )
+
+    def eligible(self, request: Request, prompt_type: str) -> Eligible:
+        """Return the slate for a request whose heaviest type is given; kept for the next alike.
+
+        Raises:
+            NoEligibleAction: every action was gated out.
+            UnpricedModel: a pinned model has no price.
+        """
+        key = self._key(request, prompt_type)
+        found = self._slates.get(key)
+        if found is None:
+            if len(self._slates) >= _SLATES:
+                self._slates.clear()
+            found = self._slates[key] = self._gate(request, prompt_type)
+        return found
+
+    def baseline(
+        self, request: Request, sizing: Sizing, weights: Sequence[tuple[str, float]]
+    ) -> Ranking | None:
+        """Return the baseline as a ranking of one; None where the code has none or it has no price."""
+        action = request.baseline
+        if action is None:
+            return None
+        slate = self._single.get(action)
+        if slate is None:
+            try:
+                slate = self._single[action] = Slate([self.row(action)], self.table.types)
+            except UnpricedModel:
+                return None
+        return slate.rank(weights, sizing, price=0.0, floor=None)
+
+    def may_fall_back(self, request: Request) -> bool:
+        """Say whether the baseline is allowed where it was not chosen: by name and by tags."""
+        return request.baseline is not None and not self.gates.forbids(
+            self.row(request.baseline), request
+        )
+
+    def row(self, action: Action) -> Row:
+        """Return the row of any action; cells only where the table knows the model."""
+        known = self.table.row_for(action)
+        return known or make_row(action, self._facts(action.model), {})
+
+    def _key(self, request: Request, prompt_type: str) -> tuple[object, ...]:
+        tight = self._shortest_context
+        tokens = request.size.tokens if tight is not None and request.size.tokens > tight else 0
+        return (
+            prompt_type,
+            request.baseline,
+            request.pins,
+            request.ceiling,
+            request.sendable,
+            request.needs,
+            request.providers,
+            request.require,
+            tokens,
+        )
+
+    def _gate(self, request: Request, prompt_type: str) -> Eligible:
+        rows = self._rows(request)
+        reasons: dict[str, str] = {}
+        kept: list[Row] = []
+        for row in rows:
+            why = self.gates.reason(row, request) or self.gates.type_reason(
+                row, prompt_type, request
+            )
+            if why is None and row.cells and prompt_type not in row.cells and len(rows) > 1:
+                why = f"no curve for type {prompt_type}"
+            if why is None:
+                kept.append(row)
+            else:
+                reasons[row.action.label] = why
+        if not kept:
+            raise _nothing_left(self.name, reasons)
+        return Eligible(Slate(kept, self.table.types), reasons)
+
+    def _rows(self, request: Request) -> Sequence[Row]:
+        """Return the table's rows, at the pinned cap if there is one, with a row for a pinned model."""
+        cap, model = request.pins.max_tokens, request.pins.model
+        rows = self.table.rows if cap is None else self._at_cap(cap)
+        if model is not None and all(row.action.model != model for row in rows):
+            return [self.row(self._pinned_action(request, model))]
+        return _resampled(rows, request)
+
+    def _pinned_action(self, request: Request, model: str) -> Action:
+        base, pins = request.baseline, request.pins
+        cap = pins.max_tokens or (base.max_tokens if base else None) or request.ceiling
+        if cap is None:
+            raise ConfigError(
+                f"route {self.name!r}: model {model!r} is pinned but has no curve and no cap is "
+                f"known. Pin a cap too: pin(model={model!r}, max_tokens=512)."
+            )
+        return Action(
+            model=model,
+            max_tokens=cap,
+            cot=bool(pins.cot),
+            reasoning_effort=pins.reasoning_effort,
+            temperature=pins.temperature,
+            n=pins.n or 1,
+        )
+
+
+def _resampled(rows: Sequence[Row], request: Request) -> Sequence[Row]:
+    """Give every row the pinned sampling, or the baseline's where config leaves it open."""
+    base, pins = request.baseline, request.pins
+    temperature = pins.temperature
+    if temperature is None and base is not None:
+        temperature = base.temperature
+    n = pins.n or (base.n if base else 1)
+    if temperature is None and n == 1:
+        return rows
+    made: dict[Action, Row] = {}
+    for row in rows:
+        action = row.action
+        if pins.temperature is not None or action.temperature is None:
+            action = replace(action, temperature=temperature)
+        if pins.n is not None or action.n == 1:
+            action = replace(action, n=n)
+        made.setdefault(action, make_row(action, row.facts, row.cells))
+    return list(made.values())
+
+
+def _nothing_left(route: str, reasons: Mapping[str, str]) -> NoEligibleAction:
+    tally: dict[str, list[str]] = {}
+    for label, why in reasons.items():
+        tally.setdefault(why, []).append(label)
+    lines = "; ".join(
+        f"{why}: {labels[0]}" + (f" and {len(labels) - 1} more" if len(labels) > 1 else "")
+        for why, labels in tally.items()
+    )
+    return NoEligibleAction(
+        f"route {route!r}: no action is left of {len(reasons)}. {lines or 'The table is empty'}. "
+        "Run `budgetroute doctor` to see what this route may send.",
+        reasons,
+    )

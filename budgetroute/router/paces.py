@@ -1,0 +1,250 @@
+"""Keeps the shadow price: loads the stored plan, steps it when a period has ended, writes it back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from budgetroute import forecast, pacing
+from budgetroute.budget import Window, period_bounds, period_id
+from budgetroute.pacing import PaceView, PacingPlan
+from budgetroute.records import Slot
+from budgetroute.units import micros_from_time, time_from_micros
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from budgetroute.pacing import Group, PacingRule
+    from budgetroute.protocols import Observer, Store
+    from budgetroute.units import Pico
+
+_BUCKET_S = 900
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(PacingPlan)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """One period of a window in microseconds since 1970 UTC."""
+
+    id: str
+    start: int
+    end: int
+
+    def holds(self, at: int) -> bool:
+        """Say whether a time lies in it."""
+        return self.start <= at < self.end
+
+    def bucket(self, at: int) -> str:
+        """Return the quarter hour of a time, `day:2026-11-29#57`."""
+        return f"{self.id}#{(at - self.start) // (_BUCKET_S * 1_000_000):02d}"
+
+
+def period_of(window: Window, at: datetime) -> Period:
+    """Return the period that a time lies in."""
+    start, end = period_bounds(window, at)
+    return Period(period_id(window, at), micros_from_time(start), micros_from_time(end))
+
+
+def _no_groups(_calls: float) -> Sequence[Group]:
+    return ()
+
+
+class Pace:
+    """The pacer of one budget.
+
+    Args:
+        store: where the plan and the sums are.
+        app: the app's name, first part of every key.
+        scope: the paced scope's key.
+        window: its budget window.
+        limit: its budget.
+        rule: the pacer's settings.
+        calls_per_day: the user's hint; None = none.
+        observers: told of each change of λ.
+    """
+
+    def __init__(  # noqa: PLR0913 - a resource wired up once
+        self,
+        store: Store,
+        *,
+        app: str,
+        scope: str,
+        window: Window,
+        limit: Pico,
+        rule: PacingRule,
+        calls_per_day: float | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.store = store
+        self.app = app
+        self.scope = scope
+        self.window = window
+        self.limit = limit
+        self.rule = rule
+        self.calls_per_day = calls_per_day
+        self._observers = observers
+        self._period: Period | None = None
+        self._seen: tuple[int, PacingPlan] | None = None
+        self._daily: tuple[str, float] = ("", 0.0)
+        self._shape: tuple[str, tuple[float, ...] | None] = ("", None)
+
+    def period(self, at: int) -> Period:
+        """Return the current period; computed anew only when the window turns."""
+        if self._period is None or not self._period.holds(at):
+            self._period = period_of(self.window, time_from_micros(at))
+        return self._period
+
+    def slot(self, at: int) -> Slot:
+        """Return the slot the paced money is counted in."""
+        return Slot(self.scope, self.period(at).id)
+
+    def current(
+        self, at: int, groups: Callable[[float], Sequence[Group]] = _no_groups
+    ) -> PacingPlan:
+        """Return the plan in force, after making it or stepping it if that is due.
+
+        A step that another process wrote first stands; ours is dropped.
+
+        Args:
+            at: microseconds since 1970 UTC.
+            groups: number of calls → their curves; asked for only when there is no plan yet.
+        """
+        stored = self.store.load_plan(self.scope)
+        plan = self._decoded(stored.version, stored.value)
+        period = self.period(at)
+        if plan is not None and not self._is_due(plan, period, at):
+            return plan
+        view = self.view(plan, at)
+        fresh = self._started(view, groups) if plan is None else pacing.step(self.rule, plan, view)
+        if not self._save(fresh, stored.version):
+            return self.known() or fresh
+        self._tell(plan, fresh, view)
+        self.store.sweep(at)
+        return fresh
+
+    def allowance(self, plan: PacingPlan, at: int) -> Pico | None:
+        """Return what the running period may still buy during warm-up; None outside it."""
+        if not pacing.warming_up(self.rule, plan):
+            return None
+        view = self.view(plan, at)
+        (balance,) = self.store.snapshot([self.slot(at)])
+        used = balance.settled + balance.expected - plan.mark
+        return int(pacing.warmup_allowance(self.rule, plan, view)) - used
+
+    def view(self, plan: PacingPlan | None, at: int) -> PaceView:
+        """Return what the pacer sees: the window, its budget and what was settled."""
+        period = self.period(at)
+        now, before = self._settled(period, plan)
+        return PaceView(
+            window=period.id,
+            now=at,
+            start=period.start,
+            end=period.end,
+            limit=self.limit,
+            settled=now,
+            settled_before=before,
+            share_of_rest=lambda start, end: forecast.share_of_rest(self.shape(period), start, end),
+        )
+
+    def shape(self, period: Period) -> tuple[float, ...] | None:
+        """Return how traffic spread over past windows; read once per window."""
+        if self.rule.target == "flat":
+            return None
+        if self._shape[0] != period.id:
+            counts = self.store.arrivals(period.id.partition(":")[0] + ":")
+            self._shape = (period.id, shape_of_past(counts, period.id, app=self.app))
+        return self._shape[1]
+
+    def _settled(self, period: Period, plan: PacingPlan | None) -> tuple[Pico, Pico]:
+        slots = [Slot(self.scope, period.id)]
+        if plan is not None and plan.window not in {"", period.id}:
+            slots.append(Slot(self.scope, plan.window))
+        balances = self.store.snapshot(slots)
+        return balances[0].settled, balances[-1].settled
+
+    def _is_due(self, plan: PacingPlan, period: Period, at: int) -> bool:
+        if plan.window != period.id:
+            return True
+        return (at - period.start) // (self.rule.period_s * 1_000_000) > plan.index
+
+    def _started(self, view: PaceView, groups: Callable[[float], Sequence[Group]]) -> PacingPlan:
+        rest = 1.0 - view.share_of_rest(0.0, (view.now - view.start) / (view.end - view.start))
+        calls = self.calls_per_day or self._calls_seen(view.window) or DEFAULT_CALLS_PER_DAY
+        days = (view.end - view.start) / 86_400_000_000
+        return pacing.start(self.rule, groups(calls * days * rest), view)
+
+    def _calls_seen(self, window: str) -> float | None:
+        """Return the calls of the last full window, None when there was none."""
+        past = self.store.history(self.scope)
+        full = [past[key].calls for key in sorted(past) if key != window and past[key].calls]
+        return float(full[-1]) if full else None
+
+    def _decoded(self, version: int, value: str | None) -> PacingPlan | None:
+        if value is None:
+            return None
+        if self._seen is None or self._seen[0] != version:
+            self._seen = (version, _DECODER.decode(value))
+        return self._seen[1]
+
+    def known(self) -> PacingPlan | None:
+        """Return the stored plan as it is, None before the first call."""
+        stored = self.store.load_plan(self.scope)
+        return self._decoded(stored.version, stored.value)
+
+    def last_seen(self) -> PacingPlan | None:
+        """Return the plan this process used last, without asking the store."""
+        return None if self._seen is None else self._seen[1]
+
+    def calls_to_come(self, at: int) -> float:
+        """Return how many calls the window may still see, 0 when nothing says so."""
+        period = self.period(at)
+        if self._daily[0] != period.id:
+            self._daily = (period.id, self.calls_per_day or self._calls_seen(period.id) or 0.0)
+        done = (at - period.start) / (period.end - period.start)
+        share = forecast.share_between(self.shape(period), done, 1.0)
+        return self._daily[1] * share
+
+    def catch_up(self, at: int) -> None:
+        """Step a plan whose period has ended; without a plan there is nothing to do."""
+        plan = self.known()
+        if plan is not None and self._is_due(plan, self.period(at), at):
+            self.current(at)
+
+    def _save(self, plan: PacingPlan, version: int) -> bool:
+        value = _ENCODER.encode(plan).decode()
+        return self.store.save_plan(self.scope, value, expected_version=version)
+
+    def _tell(self, before: PacingPlan | None, after: PacingPlan, view: PaceView) -> None:
+        if before is not None and before.high == after.high:
+            return
+        fields: Mapping[str, object] = {
+            "from": None if before is None else before.high,
+            "to": after.high,
+            "window": view.window,
+            "settled": view.settled,
+            "limit": view.limit,
+            "elapsed": (view.now - view.start) / (view.end - view.start),
+        }
+        for observer in self._observers:
+            observer.stepped(fields)
+
+
+DEFAULT_CALLS_PER_DAY = 1000.0
+"""Traffic assumed when neither a hint nor a past day says otherwise; λ starts at its solution."""
+
+
+def shape_of_past(
+    counts: Mapping[tuple[str, str], int], window: str, *, app: str
+) -> tuple[float, ...] | None:
+    """Return the shape of an app's past windows from (group, bucket) counts, the running one left out."""
+    days: dict[str, dict[int, int]] = {}
+    for (group, bucket), count in counts.items():
+        day, _, number = bucket.partition("#")
+        if group.startswith(f"{app}|") and day != window and int(number) < forecast.BUCKETS:
+            per_bucket = days.setdefault(day, {})
+            per_bucket[int(number)] = per_bucket.get(int(number), 0) + count
+    return forecast.shape_from_days([days[day] for day in sorted(days)])

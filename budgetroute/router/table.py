@@ -1,0 +1,166 @@
+"""The table of one profile: every action that config allows, with its cells, price and model card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from budgetroute import billing
+from budgetroute.curves import interpolate_cap
+from budgetroute.units import usd_from_atto, usd_from_pico
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from budgetroute.records import Action, Cell, InputSize, ModelCard, Price
+    from budgetroute.units import Pico
+
+COT_INSTRUCTION = "Think step by step, then give your final answer on the last line."
+"""What an action with cot=True adds to the prompt; English, self-contained, 14 tokens."""
+
+_COT_BOUND = len(COT_INSTRUCTION.encode()) + 8
+_OPENAI_RATIO = 1.05  # measured spread of o200k against what OpenAI bills
+_OTHER_RATIO = 1.6  # Claude, Gemini and Llama tokenizers cut finer (facts of tokenizers)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What is the same for every action of a model.
+
+    Attributes:
+        price: what it bills.
+        card: provider and capabilities.
+        tags: the user's tags on it.
+        ratio: billed over counted input tokens, expected.
+        image_tokens: tokens that one image counts at most; None = unknown.
+    """
+
+    price: Price
+    card: ModelCard
+    tags: frozenset[str] = frozenset()
+    ratio: float = 1.0
+    image_tokens: int | None = None
+
+    @property
+    def bound_ratio(self) -> float:
+        """Return billed over counted input tokens, at most."""
+        cautious = _OPENAI_RATIO if self.card.provider in {"openai", "azure"} else _OTHER_RATIO
+        return max(cautious, self.ratio * 1.1 if self.ratio != 1.0 else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One action of the table.
+
+    Attributes:
+        action: what would be sent.
+        facts: its model's facts.
+        cells: prompt type → its cell; types without a curve are absent.
+        input_usd: dollars per input token at the standard rate.
+        output_usd: dollars per output token of all n choices.
+        fee_usd: dollars per request.
+    """
+
+    action: Action
+    facts: ModelFacts
+    cells: Mapping[str, Cell]
+    input_usd: float
+    output_usd: float
+    fee_usd: float
+
+    def cost(self, *, input_tokens: float, output_tokens: float) -> float:
+        """Return expected dollars for one request."""
+        tiers = self.facts.price.tiers
+        if tiers and input_tokens > tiers[0][0]:
+            return billing.expected_usd(
+                self.facts.price,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens * self.action.n,
+            )
+        return input_tokens * self.input_usd + output_tokens * self.output_usd + self.fee_usd
+
+    def worst(self, size: InputSize, *, overhead: int, calls: int) -> Pico | None:
+        """Return the most the call can cost; None when its images cannot be bounded."""
+        bound = billing.input_bound(
+            size,
+            ratio=self.facts.bound_ratio,
+            overhead=overhead + (_COT_BOUND if self.action.cot else 0),
+            image_tokens=self.facts.image_tokens,
+        )
+        if bound is None:
+            return None
+        return billing.worst_case(
+            self.facts.price,
+            input_bound=bound,
+            cap=self.action.max_tokens,
+            n=self.action.n,
+            calls=calls,
+        )
+
+
+def make_row(action: Action, facts: ModelFacts, cells: Mapping[str, Cell]) -> Row:
+    """Return the row of an action, its rates converted once."""
+    rates = facts.price.rates
+    return Row(
+        action=action,
+        facts=facts,
+        cells=cells,
+        input_usd=usd_from_atto(rates.input),
+        output_usd=usd_from_atto(rates.output) * action.n,
+        fee_usd=usd_from_pico(facts.price.request_fee),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All profiled caps of one (model, cot, effort) choice.
+
+    Attributes:
+        by_type: prompt type → cap → cell.
+    """
+
+    by_type: Mapping[str, Mapping[int, Cell]]
+
+    def at(self, cap: int) -> dict[str, Cell]:
+        """Return the cells at a cap, interpolated between profiled ones; unknown types are absent."""
+        found = {name: interpolate_cap(cells, cap) for name, cells in self.by_type.items()}
+        return {name: cell for name, cell in found.items() if cell is not None}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Every action that config allows.
+
+    Attributes:
+        rows: in the order of config, then cap.
+        families: (model, cot, effort) → its caps, for pinned caps in between.
+        facts: model → facts, for pinned and baseline models of the table.
+        types: the profile's prompt types with the user's weights on them.
+        mean_input: prompt type → mean input tokens, for planning.
+        share: prompt type → share of traffic.
+    """
+
+    rows: tuple[Row, ...]
+    families: Mapping[tuple[str, bool, str | None], Family]
+    facts: Mapping[str, ModelFacts]
+    types: Mapping[str, float]
+    mean_input: Mapping[str, float]
+    share: Mapping[str, float]
+
+    def row_for(self, action: Action) -> Row | None:
+        """Return a row for an action of a known model that config does not list, None if unknown."""
+        facts = self.facts.get(action.model)
+        if facts is None:
+            return None
+        family = self.families.get((action.model, action.cot, action.reasoning_effort))
+        cells = family.at(action.max_tokens) if family else {}
+        return make_row(action, facts, cells)
+
+    def at_cap(self, cap: int) -> tuple[Row, ...]:
+        """Return the rows with every cap replaced by this one, each choice once."""
+        made: dict[Action, Row] = {}
+        for row in self.rows:
+            action = replace(row.action, max_tokens=cap)
+            if action not in made and (fresh := self.row_for(action)) is not None:
+                made[action] = fresh
+        return tuple(made.values())

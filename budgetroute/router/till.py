@@ -1,0 +1,115 @@
+"""The till: which limits apply, holds and bills at the store, and what is said when nothing fits."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+from budgetroute.budget import Window, period_bounds
+from budgetroute.errors import BudgetExceeded, StoreError
+from budgetroute.records import Limit, Slot
+from budgetroute.router.paces import period_of
+from budgetroute.units import pico_from_usd, time_from_micros, usd_from_pico
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from budgetroute.config import BudgetConfig
+    from budgetroute.protocols import Store
+    from budgetroute.records import Bill, Booked, Refusal, Request
+    from budgetroute.router.paces import Period
+    from budgetroute.units import Pico
+
+logger = logging.getLogger("budgetroute.spend")
+_PENDING = 10_000
+
+
+class Till:
+    """Holds and bills of one app.
+
+    Args:
+        store: the ledger.
+        app: the app's name, first part of every scope's key.
+        budget: the configured limits.
+    """
+
+    def __init__(self, store: Store, *, app: str, budget: BudgetConfig) -> None:
+        self.store = store
+        self.app = app
+        self.scope = f"{app}|all"
+        self.day = Window("day", budget.zone, budget.reset_hour)
+        self.limit = pico_from_usd(budget.daily_usd)
+        self.hard = None if budget.hard_usd is None else pico_from_usd(budget.hard_usd)
+        week = Window("week", budget.zone, budget.reset_hour)
+        month = Window("month", budget.zone, budget.reset_hour)
+        self._wider: list[tuple[Window, Pico]] = [
+            (window, pico_from_usd(usd))
+            for window, usd in ((week, budget.weekly_usd), (month, budget.monthly_usd))
+            if usd is not None
+        ]
+        self._periods: dict[str, Period] = {}
+        self._pending: deque[Bill] = deque(maxlen=_PENDING)
+
+    def limits(self, at: int, request: Request, *, guard: Pico = 0) -> tuple[Limit, ...]:
+        """Return every slot the request counts in, the paced day first."""
+        day = Limit(Slot(self.scope, self._period(self.day, at).id), self.limit, guard)
+        wider = tuple(
+            Limit(Slot(self.scope, self._period(window, at).id), usd) for window, usd in self._wider
+        )
+        runs = tuple(
+            Limit(Slot(f"{self.app}|run:{run}", "once"), usd) for run, usd in request.run_limits
+        )
+        return (day, *wider, *runs)
+
+    def hardened(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+        """Return the limits with the day's replaced by `hard_usd`, for degraded service."""
+        return (Limit(limits[0].slot, self.hard), *limits[1:])
+
+    def book(self, bill: Bill) -> Booked | None:
+        """Book a bill, and before it those an unreachable store left behind.
+
+        Returns None when the store cannot be reached: the bill is kept in memory and its hold
+        stays in the ledger, so no money is forgotten; the next booking tries again.
+        """
+        try:
+            while self._pending:
+                self.store.settle(self._pending[0])
+                self._pending.popleft()
+            return self.store.settle(bill)
+        except StoreError as err:
+            self._pending.append(bill)
+            logger.warning(
+                "settlement of %s waits in memory, its hold stays: %s", bill.decision, err
+            )
+            return None
+
+    def exceeded(self, refusal: Refusal, at: int) -> BudgetExceeded:
+        """Return the error that names the limit which refused."""
+        limit, balance = refusal.limit, refusal.balance
+        return BudgetExceeded(
+            self.scope_name(limit.slot),
+            spent_usd=usd_from_pico(balance.settled),
+            held_usd=usd_from_pico(balance.held),
+            limit_usd=usd_from_pico(limit.limit or 0),
+            needed_usd=usd_from_pico(refusal.needed),
+            resets_at=self._resets_at(limit.slot, at),
+        )
+
+    def scope_name(self, slot: Slot) -> str:
+        """Return a scope as users know it: `day`, `week`, `month` or `run:ID`."""
+        name = slot.scope.removeprefix(f"{self.app}|")
+        return slot.period.partition(":")[0] if name == "all" else name
+
+    def _resets_at(self, slot: Slot, at: int) -> datetime | None:
+        kind = slot.period.partition(":")[0]
+        for window in (self.day, *(w for w, _ in self._wider)):
+            if window.kind == kind:
+                return period_bounds(window, time_from_micros(at))[1].astimezone(window.zone)
+        return None
+
+    def _period(self, window: Window, at: int) -> Period:
+        kept = self._periods.get(window.kind)
+        if kept is None or not kept.holds(at):
+            kept = self._periods[window.kind] = period_of(window, time_from_micros(at))
+        return kept

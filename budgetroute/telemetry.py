@@ -1,0 +1,195 @@
+"""The debug log: one logfmt line per event, the same fields in `extra`, never a prompt's text.
+
+Loggers: `budgetroute.decide` and `budgetroute.spend` (DEBUG), `budgetroute.pace` (INFO).
+`BUDGETROUTE_LOG=debug` prints them to stderr.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from typing import TYPE_CHECKING
+
+from budgetroute.errors import ConfigError
+from budgetroute.policy import surplus
+from budgetroute.units import format_usd, usd_from_pico
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from budgetroute.records import Balance, Candidate, Decision, Settlement
+
+_PLAIN = re.compile(r"[^\s\"=\\\x00-\x1f\x7f-\x9f]+")
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
+_GATED_SHOWN = 3
+
+_root = logging.getLogger("budgetroute")
+_decide = logging.getLogger("budgetroute.decide")
+_spend = logging.getLogger("budgetroute.spend")
+_pace = logging.getLogger("budgetroute.pace")
+
+
+def enable_from_env() -> None:
+    """Print the log to stderr if `BUDGETROUTE_LOG` says a level; nothing without it.
+
+    Raises:
+        ConfigError: the level is not one of debug, info, warning.
+    """
+    said = os.environ.get("BUDGETROUTE_LOG", "").strip().lower()
+    if not said:
+        return
+    if said not in _LEVELS:
+        raise ConfigError(
+            f"BUDGETROUTE_LOG={said!r}: write one of {', '.join(_LEVELS)}, or leave it out"
+        )
+    _root.setLevel(_LEVELS[said])
+    if not any(getattr(h, "budgetroute", False) for h in _root.handlers):
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        handler.budgetroute = True  # type: ignore[attr-defined]
+        _root.addHandler(handler)
+
+
+class LogObserver:
+    """Writes decisions, settlements and price changes to the loggers."""
+
+    def decided(self, decision: Decision) -> None:
+        """Write one DEBUG line: what, why, what was second, where λ flips it, where the day is."""
+        if _decide.isEnabledFor(logging.DEBUG):
+            _write(_decide, logging.DEBUG, decided_fields(decision))
+
+    def settled(self, decision: Decision, settlement: Settlement) -> None:
+        """Write one DEBUG line: tokens, cost, and where the cost is from."""
+        if _spend.isEnabledFor(logging.DEBUG):
+            _write(_spend, logging.DEBUG, settled_fields(decision, settlement))
+
+    def stepped(self, fields: Mapping[str, object]) -> None:
+        """Write one INFO line: how the shadow price moved, and why."""
+        if _pace.isEnabledFor(logging.INFO):
+            _write(_pace, logging.INFO, stepped_fields(fields))
+
+
+def decided_fields(decision: Decision) -> dict[str, object]:
+    """Return the fields of a decision's line."""
+    first, second, price = decision.chosen, decision.runner_up, decision.shadow_price
+    fields: dict[str, object] = {
+        "id": decision.id,
+        "route": decision.route,
+        "type": _types(decision),
+        "pick": first.action.label,
+        "R": _reward(first),
+        "C": f"${first.cost:.6f}",
+        "lambda": f"{price:.4g}",
+        "score": f"{surplus(first, price=price):.4f}",
+    }
+    if second is not None:
+        fields["next"] = f"{second.action.label}({surplus(second, price=price):.4f})"
+    fields["why"] = decision.why
+    if decision.reasons:
+        fields["out"] = _gated(decision.reasons)
+    if decision.stepped_down:
+        fields["stepped_down"] = decision.stepped_down
+    if first.source != "measured":
+        fields["curve"] = first.source
+    fields["held"] = format_usd(first.worst)
+    fields["day"] = _day(decision.limit, decision.balance)
+    return fields
+
+
+def settled_fields(decision: Decision, settlement: Settlement) -> dict[str, object]:
+    """Return the fields of a settlement's line."""
+    usage = settlement.usage
+    fields: dict[str, object] = {"id": decision.id, "model": decision.model}
+    if usage is not None:
+        fields |= {
+            "in": usage.input_tokens,
+            "cached": usage.cached_tokens,
+            "out": usage.output_tokens,
+            "reasoning": usage.reasoning_tokens,
+            "finish": usage.finish_reason or "unknown",
+        }
+    fields |= {
+        "cost": format_usd(settlement.amount),
+        "expected": f"${decision.chosen.cost:.6f}",
+        "source": settlement.source,
+        "day": _day(decision.limit, settlement.balance),
+    }
+    if settlement.overshoot:
+        fields["overshoot_usd"] = f"{usd_from_pico(settlement.overshoot):.6f}"
+    if settlement.repeated:
+        fields["repeated"] = "true"
+    return fields
+
+
+def stepped_fields(seen: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of a price change's line."""
+    price, limit = _number(seen.get("to")), _number(seen.get("limit"))
+    fields: dict[str, object] = {
+        "from": "start" if seen.get("from") is None else f"{_number(seen['from']):.4g}",
+        "to": f"{price:.4g}",
+        "window": seen.get("window"),
+    }
+    if limit:
+        fields["spent"] = f"{_number(seen.get('settled')) / limit:.1%}"
+    fields["elapsed"] = f"{_number(seen.get('elapsed')):.1%}"
+    if price > 0:
+        fields["worth"] = f"a correct answer is worth up to ${1 / price:.4g} now"
+    return fields
+
+
+def logfmt(fields: Mapping[str, object]) -> str:
+    r"""Write fields as logfmt; values with spaces are quoted, control characters escaped.
+
+    >>> logfmt({"id": "7f3a", "why": "two words", "bad": "a\nb=\"c\""})
+    'id=7f3a why="two words" bad="a\\nb=\\"c\\""'
+    """
+    return " ".join(f"{name}={_quoted(str(value))}" for name, value in fields.items())
+
+
+def _quoted(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else _escaped(c) for c in escaped) + '"'
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def _write(logger: logging.Logger, level: int, fields: Mapping[str, object]) -> None:
+    logger.log(level, "%s", logfmt(fields), extra={"budgetroute": dict(fields)})
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _types(decision: Decision) -> str:
+    return ",".join(f"{name}({weight:.2f})" for name, weight in decision.types[:2]) or "general"
+
+
+def _reward(candidate: Candidate) -> str:
+    return "unknown" if candidate.reward is None else f"{candidate.reward:.3f}"
+
+
+def _gated(reasons: Mapping[str, str]) -> str:
+    tally: dict[str, list[str]] = {}
+    for label, why in reasons.items():
+        tally.setdefault(why, []).append(label)
+    shown = [
+        f"{labels[0]} and {len(labels) - 1} more: {why}"
+        if len(labels) > 1
+        else f"{labels[0]}: {why}"
+        for why, labels in list(tally.items())[:_GATED_SHOWN]
+    ]
+    more = len(tally) - len(shown)
+    return "; ".join(shown) + (f"; {more} more reasons" if more > 0 else "")
+
+
+def _day(limit: int | None, balance: Balance | None) -> str:
+    if balance is None:
+        return "uncounted"
+    cap = "unlimited" if limit is None else f"{usd_from_pico(limit):.2f}"
+    return f"${usd_from_pico(balance.settled):.4f}/{cap}"
