@@ -8,9 +8,10 @@ import pickle
 import string
 import subprocess
 import sys
+from datetime import UTC
 from decimal import Decimal
 from pathlib import Path
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 import pytest
@@ -29,6 +30,7 @@ from budgetroute.config import (
 )
 from budgetroute.config.build import named_after
 from budgetroute.config.environment import variables
+from budgetroute.config.files import folders_upwards
 from budgetroute.config.show import effective
 from budgetroute.config.wording import dotted, masked
 from budgetroute.errors import ConfigError
@@ -405,6 +407,12 @@ def test_the_search_ends_at_home(tmp_path: Path) -> None:
         load_config(cwd=below, env={"HOME": str(home)})
     (home / "budgetroute.toml").write_text("[budget]\ndaily_usd = 3\n")
     assert load_config(cwd=below, env={"HOME": str(home)}).budget.daily_usd == 3.0
+
+
+def test_without_home_and_repository_the_search_ends_at_the_root() -> None:
+    """Outside of home and repositories all folders above are looked at."""
+    folders = list(folders_upwards(Path("/nowhere/deep"), None))
+    assert folders == [Path("/nowhere/deep"), Path("/nowhere"), Path("/")]
 
 
 def test_pyproject_is_the_second_choice(folder: Folder) -> None:
@@ -921,6 +929,20 @@ def test_time_zones_are_no_paths(folder: Folder, zone) -> None:
     assert "expected an IANA time zone" in message
 
 
+def test_a_machine_without_zones_is_told_what_to_install(folder: Folder, monkeypatch) -> None:
+    """Without a time zone database the error says how to get one, and UTC works all the same."""
+
+    def unknown(key: str) -> ZoneInfo:
+        raise ZoneInfoNotFoundError(key)
+
+    monkeypatch.setattr("budgetroute.config.model.ZoneInfo", unknown)
+    monkeypatch.setattr("budgetroute.config.checks.available_timezones", set)
+    message = folder.error(f"{BUDGET}timezone = 'Europe/Paris'\n")
+    assert "`budget.timezone`" in message
+    assert "pip install tzdata" in message
+    assert folder.load(BUDGET).budget.zone is UTC
+
+
 # the store
 
 
@@ -938,6 +960,20 @@ def test_tilde_is_home(folder: Folder) -> None:
     """`~` in the store's path is the home of the environment that was given."""
     config = folder.load(f"{BUDGET}[store]\npath = '~/state'\n")
     assert config.store.path == str(folder.home / "state")
+
+
+def test_a_home_that_is_not_known_is_told(folder: Folder, monkeypatch) -> None:
+    """Where no home folder is known, a path that needs one is refused with the remedy."""
+
+    def unknown(_cls: type[Path]) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    assert "~nobody.here/x: no home folder is known" in folder.error(
+        f"{BUDGET}[store]\npath = '~nobody.here/x'\n"
+    )
+    monkeypatch.setattr(Path, "home", classmethod(unknown))
+    text = f"{BUDGET}[store]\npath = 'state'\n"
+    assert folder.load(text, env={"HOME": ""}).store.path == str(folder.path / "state")
 
 
 def test_memory_store(folder: Folder) -> None:
@@ -1229,12 +1265,12 @@ def test_origins_name_every_key(folder: Folder) -> None:
 def test_effective_shows_what_holds(folder: Folder) -> None:
     """`effective` lists key, value and origin, leaves out what is unset, and masks secrets."""
     config = folder.load(
-        f"{BUDGET}[models.m]\nparams = {{ api_key = 's3cret', top_p = 1, base = 'http://a:s3cret@h' }}\n"
+        f"{BUDGET}[models.m]\nparams = {{ api_key = 's3cret', top_p = 1, urls = ['http://a:s3cret@h'] }}\n"
     )
     rows = {key: (value, origin) for key, value, origin in effective(config)}
     assert rows["budget.daily_usd"] == ("25.0", "budgetroute.toml")
     assert rows["pacing.mix"] == ("true", "default")
-    assert rows["models.m.params"][0] == ('{ api_key = "***", top_p = 1, base = "http://***@h" }')
+    assert rows["models.m.params"][0] == ('{ api_key = "***", top_p = 1, urls = ["http://***@h"] }')
     assert "pacing.eta" not in rows
     assert "models.m.max_tokens" not in rows
 
