@@ -1,0 +1,283 @@
+"""The rules of a budget: its windows, the one comparison that admits, and an attempt's life.
+
+Everything here is pure. A store runs a transition inside its own transaction and adds the returned
+change to every slot of the attempt, so that each sum stays what its attempts add up to:
+
+    (none) ──reserve──▶ held ──settle(billed)──▶ settled
+                         │ ╲──settle(None), expire──▶ estimated ──settle(billed)──▶ settled
+                         ╰──release──▶ released ──settle──▶ settled or estimated
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from operator import sub
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from budgetroute.records import Attempt, Balance, Grant, Limit, Option, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import tzinfo
+
+    from budgetroute.records import Ask, Bill, Slot
+    from budgetroute.units import Pico
+
+__all__ = [
+    "EXPIRED_RECORD",
+    "NO_CHANGE",
+    "RETENTION",
+    "RUN_PERIOD",
+    "Kind",
+    "Window",
+    "admit",
+    "expire",
+    "period_bounds",
+    "period_id",
+    "release",
+    "reserve",
+    "settle",
+    "slots_of",
+]
+
+Kind: TypeAlias = Literal["day", "week", "month", "run"]
+
+RUN_PERIOD = "once"
+"""The one period of a run."""
+RETENTION = 35 * 86_400 * 10**6
+"""Microseconds that attempts and arrivals are kept: a month and its late bills. Sums stay."""
+EXPIRED_RECORD = '{"source":"estimated","why":"the lease ran out"}'
+"""The outcome of an attempt that nobody settled."""
+NO_CHANGE = Balance()
+"""The change that changes nothing."""
+_KINDS = ("day", "week", "month", "run")
+_HOURS = range(24)
+_DAY = timedelta(days=1)
+_NOTHING = (0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How long a limit runs before it starts anew.
+
+    Attributes:
+        kind: a calendar day, week (from Monday) or month, or one run.
+        zone: where the calendar hangs; a day there has 23 or 25 hours when the clocks change.
+        reset_hour: the wall-clock hour at which a day begins.
+    """
+
+    kind: Kind
+    zone: tzinfo = UTC
+    reset_hour: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise ValueError(f"a window is one of {', '.join(_KINDS)}; found {self.kind!r}")
+        if self.reset_hour not in _HOURS:
+            raise ValueError(f"reset_hour must be 0 to 23; found {self.reset_hour!r}")
+
+
+def period_id(window: Window, at: datetime) -> str:
+    """Name the period that `at` (aware) falls in.
+
+    Ids never go backwards while time goes forwards, also when the clocks are put back.
+
+    >>> at = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    >>> [period_id(Window(kind), at) for kind in ("day", "week", "month", "run")]
+    ['day:2026-11-29', 'week:2026-W48', 'month:2026-11', 'once']
+    """
+    if window.kind == "run":
+        return RUN_PERIOD
+    day = _budget_day(window, at)
+    if window.kind == "day":
+        return f"day:{day.isoformat()}"
+    if window.kind == "week":
+        year, week, _ = day.isocalendar()
+        return f"week:{year:04d}-W{week:02d}"
+    return f"month:{day.year:04d}-{day.month:02d}"
+
+
+def period_bounds(window: Window, at: datetime) -> tuple[datetime, datetime]:
+    """Return when the period of `at` begins and when the next one does, aware UTC.
+
+    Raises:
+        ValueError: for a run, whose end is not known.
+
+    >>> start, end = period_bounds(Window("day"), datetime(2026, 11, 29, 12, tzinfo=UTC))
+    >>> start.isoformat(), end.isoformat()
+    ('2026-11-29T00:00:00+00:00', '2026-11-30T00:00:00+00:00')
+    """
+    if window.kind == "run":
+        raise ValueError("a run has no bounds; ask for those of a day, a week or a month")
+    first, after = _calendar(window.kind, _budget_day(window, at))
+    return _day_start(window, first), _day_start(window, after)
+
+
+def _calendar(kind: Kind, day: date) -> tuple[date, date]:
+    if kind == "day":
+        return day, day + _DAY
+    if kind == "week":
+        monday = day - day.weekday() * _DAY
+        return monday, monday + 7 * _DAY
+    first = day.replace(day=1)
+    return first, (first + 31 * _DAY).replace(day=1)
+
+
+def _budget_day(window: Window, at: datetime) -> date:
+    """Return the latest day that has begun; starts are compared as instants, so DST cannot fool."""
+    if at.tzinfo is None:
+        raise ValueError(f"periods need an aware time; found {at!r}: add tzinfo=UTC")
+    day = at.astimezone(window.zone).date()
+    if _day_start(window, day) > at:
+        return day - _DAY
+    after = day + _DAY
+    return after if _day_start(window, after) <= at else day
+
+
+@lru_cache(maxsize=4096)
+def _day_start(window: Window, day: date) -> datetime:
+    local = datetime.combine(day, time(window.reset_hour), tzinfo=window.zone)
+    return local.astimezone(UTC)
+
+
+def admit(ask: Ask, balances: Sequence[Balance]) -> Grant | Refusal:
+    """Take the first option that fits every limit: settled + held + worst ≤ limit − guard.
+
+    The guard does not bind the last option. Balances are those before, in the order of
+    `ask.limits`; those of the grant are after the reservation.
+
+    >>> from budgetroute.records import Ask, Slot
+    >>> day = Limit(Slot("app", "day:2026-11-29"), limit=100)
+    >>> ask = Ask("d#1", "d", 0, 9, (day,), (Option(worst=90, expected=9), Option(40, 4)))
+    >>> admit(ask, [Balance(settled=50)]).index
+    1
+    >>> admit(ask, [Balance(settled=70)]).needed
+    40
+    """
+    if not ask.options:
+        raise ValueError(f"attempt {ask.attempt!r} asks for nothing; give at least one option")
+    last = len(ask.options) - 1
+    pairs = tuple(zip(ask.limits, balances, strict=True))
+    for index, option in enumerate(ask.options):
+        if _fits(option.worst, pairs, guarded=index != last):
+            hold = _hold(option)
+            return Grant(index, tuple([balance + hold for balance in balances]))
+    needed = ask.options[last].worst
+    limit, balance = min(_crossed(needed, pairs), key=lambda pair: _headroom(*pair))
+    return Refusal(limit, balance, needed)
+
+
+def _fits(worst: Pico, pairs: Iterable[tuple[Limit, Balance]], *, guarded: bool) -> bool:
+    for limit, balance in pairs:
+        if limit.limit is None:
+            continue
+        guard = max(0, limit.guard) if guarded else 0
+        if balance.settled + balance.held + worst > limit.limit - guard:
+            return False
+    return True
+
+
+def _crossed(
+    worst: Pico, pairs: Iterable[tuple[Limit, Balance]]
+) -> Iterable[tuple[Limit, Balance]]:
+    return (pair for pair in pairs if not _fits(worst, (pair,), guarded=False))
+
+
+def _headroom(limit: Limit, balance: Balance) -> Pico:
+    return (limit.limit or 0) - balance.settled - balance.held
+
+
+def slots_of(ask: Ask) -> tuple[Slot, ...]:
+    """Return the slots a reservation counts in, each once, however many limits it has there."""
+    return tuple(dict.fromkeys([limit.slot for limit in ask.limits]))
+
+
+def reserve(option: Option) -> tuple[Attempt, Balance]:
+    """Hold an option's worst case; return the attempt and the change to its slots.
+
+    >>> reserve(Option(worst=9, expected=4))[1]
+    Balance(settled=0, held=9, expected=4, calls=1, estimated=0)
+    """
+    if option.worst < 0 or option.expected < 0:
+        raise ValueError(f"an option cannot cost less than nothing; found {option}")
+    return Attempt("held", option.worst, option.expected), _hold(option)
+
+
+def _hold(option: Option) -> Balance:
+    return Balance(0, option.worst, option.expected, 1, 0)
+
+
+def settle(attempt: Attempt | None, bill: Bill) -> tuple[Attempt, Balance]:
+    """Book a bill; return the attempt as it stands and the change to its slots.
+
+    None for `attempt` means that the store does not know it (its file was lost): the bill is
+    booked in full, as it is for an attempt that was released and turned out to be billed.
+    A settled attempt stays as it is, and an estimated one while its bill stays unknown: then the
+    very same object is returned, with NO_CHANGE.
+
+    >>> from budgetroute.records import Bill
+    >>> held, _ = reserve(Option(worst=9, expected=4))
+    >>> unknown = Bill("d#1", "d", at=0, slots=(), billed=None, expected=4, worst=9)
+    >>> estimated, change = settle(held, unknown)
+    >>> estimated.state, change  # 9 − 4 stays held until usage arrives
+    ('estimated', Balance(settled=4, held=-4, expected=-4, calls=0, estimated=1))
+    """
+    if attempt is not None and _is_final(attempt, bill):
+        return attempt, NO_CHANGE
+    if attempt is None:
+        worst, expected, before = bill.worst, bill.expected, _NOTHING
+    else:
+        worst, expected, before = attempt.worst, attempt.expected, _counted(attempt)
+    if bill.billed is None:
+        after = Attempt("estimated", worst, expected, expected)
+    else:
+        after = Attempt("settled", worst, expected, bill.billed)
+    if min(worst, expected, after.amount) < 0:
+        raise ValueError(f"a bill cannot be below zero; found {bill}")
+    return after, _change(before, _counted(after))
+
+
+def expire(attempt: Attempt) -> tuple[Attempt, Balance]:
+    """Settle a hold that nobody came back for: unknown usage, so its expected cost is booked.
+
+    Anything but a hold stays as it is, with NO_CHANGE.
+    """
+    if attempt.state != "held":
+        return attempt, NO_CHANGE
+    after = Attempt("estimated", attempt.worst, attempt.expected, attempt.expected)
+    return after, _change(_counted(attempt), _counted(after))
+
+
+def release(attempt: Attempt | None) -> tuple[Attempt, Balance] | None:
+    """Give back the hold of a call that was not sent; None if there is none to give back.
+
+    >>> release(reserve(Option(worst=9, expected=4))[0])[1]
+    Balance(settled=0, held=-9, expected=-4, calls=-1, estimated=0)
+    """
+    if attempt is None or attempt.state != "held":
+        return None
+    after = Attempt("released", attempt.worst, attempt.expected)
+    return after, _change(_counted(attempt), _counted(after))
+
+
+def _is_final(attempt: Attempt, bill: Bill) -> bool:
+    return attempt.state == "settled" or (attempt.state == "estimated" and bill.billed is None)
+
+
+def _counted(attempt: Attempt) -> tuple[int, int, int, int, int]:
+    """Return what an attempt adds to each of its slots, as the fields of a Balance."""
+    match attempt.state:
+        case "held":
+            return 0, attempt.worst, attempt.expected, 1, 0
+        case "settled":
+            return attempt.amount, 0, 0, 1, 0
+        case "estimated":
+            return attempt.amount, max(0, attempt.worst - attempt.amount), 0, 1, 1
+        case "released":
+            return _NOTHING
+
+
+def _change(before: Iterable[int], after: Iterable[int]) -> Balance:
+    return Balance(*map(sub, after, before))

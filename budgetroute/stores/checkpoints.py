@@ -1,0 +1,59 @@
+"""Moving committed pages from the write-ahead log into the database, safely on every SQLite.
+
+The WAL-reset bug (https://sqlite.org/wal.html#walresetbug): in SQLite 3.7.0 to 3.51.2 a checkpoint
+that starts on a log which another checkpoint has just emptied, while a third connection commits
+and thereby restarts the log, marks pages as copied that are not; their commits are lost later.
+Checkpoints that merely wait for each other do not prevent it. Here nobody commits while a
+checkpoint runs: it runs only under the write lock, so that the log cannot restart under it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["CHECKPOINT_BYTES", "checkpoint", "is_due", "wal_reset_bug"]
+
+CHECKPOINT_BYTES = 4 * 2**20
+"""A log above this is checkpointed: SQLite's own default (1,000 pages of 4 KiB)."""
+_FIRST_BAD = (3, 7, 0)
+_FIXED = (3, 51, 3)
+_FIXED_BRANCHES = {(3, 44): 6, (3, 50): 7}
+
+
+def wal_reset_bug(version: tuple[int, int, int] | None = None) -> bool:
+    """Say whether this SQLite (default: the one Python runs on) has the WAL-reset bug.
+
+    >>> wal_reset_bug((3, 40, 1)), wal_reset_bug((3, 50, 7)), wal_reset_bug((3, 51, 3))
+    (True, False, False)
+    """
+    version = version or sqlite3.sqlite_version_info[:3]
+    if not _FIRST_BAD <= version < _FIXED:
+        return False
+    patch = _FIXED_BRANCHES.get(version[:2])
+    return patch is None or version[2] < patch
+
+
+def is_due(database: str) -> bool:
+    """Say whether the log of `database` has grown enough to be checkpointed."""
+    try:
+        return os.stat(database + "-wal").st_size > CHECKPOINT_BYTES  # noqa: PTH116 - hot path
+    except FileNotFoundError:
+        return False
+
+
+def checkpoint(database: Path) -> None:
+    """Copy the log into `database`; the caller holds its write lock through another connection.
+
+    Raises:
+        sqlite3.Error: what SQLite says.
+    """
+    connection = sqlite3.connect(database, timeout=0, isolation_level=None)
+    try:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    finally:
+        connection.close()

@@ -1,0 +1,179 @@
+"""One SQLite connection that all threads of a process share, and what goes wrong with it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from budgetroute.errors import StoreError
+from budgetroute.stores.forks import pause_around_forks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = [
+    "Identity",
+    "SharedConnection",
+    "identity_of",
+    "is_corrupt",
+    "locked_out",
+    "patiently",
+    "refusal",
+]
+
+T = TypeVar("T")
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode: tells a file from another one of the same name."""
+
+_PRIMARY = 0xFF
+_CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "the disk is full; free some space",
+    sqlite3.SQLITE_READONLY: "it cannot be written; give this user the rights, or set [store] path "
+    "to a folder that can",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; see that it is a file of this user in a folder "
+    "that can be written, or set [store] path to another",
+    sqlite3.SQLITE_PERM: "this user may not open it; set [store] path to another folder",
+    sqlite3.SQLITE_IOERR: "the disk failed to read or write it; see the system's log",
+}
+_FIRST_PAUSE_S = 0.0001
+_LONGEST_PAUSE_S = 0.0005
+_inherited: list[sqlite3.Connection] = []
+
+
+class SharedConnection:
+    """A connection guarded by `lock`; it is made anew after a fork or when its file is replaced.
+
+    Args:
+        path: the database file.
+        connect: opens it.
+    """
+
+    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection]) -> None:
+        self.lock = threading.Lock()
+        self.identity: Identity | None = None
+        self._path = str(path)
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
+        self._pid = 0
+        self._at_exit: weakref.finalize[[], SharedConnection] | None = None
+        pause_around_forks(self)
+
+    def ready(self) -> sqlite3.Connection:
+        """Return a connection to the file that `path` names now; the caller holds `lock`."""
+        if self._connection is not None and self._pid == os.getpid():
+            if identity_of(self._path) == self.identity:
+                return self._connection
+            self.drop()
+        if self._connection is not None:
+            # Inherited through a fork that Python did not see: closing it would harm the parent.
+            _inherited.append(self._connection)
+            self._forget()
+        return self._open()
+
+    def drop(self) -> None:
+        """Close the connection if there is one; the caller holds `lock`."""
+        connection = self._connection
+        if connection is not None:
+            self._forget()
+            connection.close()
+
+    def close(self) -> None:
+        """Close the connection; the next operation opens it again."""
+        with self.lock:
+            self.drop()
+
+    def pause(self) -> None:
+        """Close and keep others out until `resume`, because the process is about to fork."""
+        self.lock.acquire()
+        self.drop()
+
+    def resume(self) -> None:
+        """Let others in again."""
+        self.lock.release()
+
+    def _open(self) -> sqlite3.Connection:
+        while True:
+            self.identity = identity_of(self._path)
+            connection = self._connect()
+            if identity_of(self._path) == self.identity:
+                break
+            connection.close()  # the file was made or replaced meanwhile: which one is this?
+        self._connection, self._pid = connection, os.getpid()
+        self._at_exit = weakref.finalize(self, connection.close)
+        return connection
+
+    def _forget(self) -> None:
+        self._connection = None
+        if self._at_exit is not None:
+            self._at_exit.detach()
+
+
+def identity_of(path: str | Path) -> Identity | None:
+    """Return which file `path` names now; None when there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - called per operation, a Path costs four times as much
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def patiently(operation: Callable[[], T], *, patience_s: float, path: Path) -> T:
+    """Run `operation`, again and again while another process locks the database.
+
+    Raises:
+        StoreError: it stayed locked for longer than `patience_s` (retryable).
+    """
+    deadline: float | None = None
+    pause = _FIRST_PAUSE_S
+    while True:
+        try:
+            return operation()
+        except sqlite3.OperationalError as err:
+            if _code(err) not in _BUSY:
+                raise
+            deadline = deadline or time.monotonic() + patience_s
+            if time.monotonic() >= deadline:
+                raise locked_out(path, patience_s) from err
+        time.sleep(pause * _jitter())
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+def locked_out(path: Path, patience_s: float) -> StoreError:
+    """Return the error for a database that others kept locked; trying again may help."""
+    return StoreError(
+        f"store {path} stayed locked by another process for {patience_s:g} s. Try again, or find "
+        f"who holds it (a backup, a debugger, a stopped process).",
+        retryable=True,
+    )
+
+
+def is_corrupt(error: sqlite3.Error) -> bool:
+    """Say whether the file itself is damaged or is no database."""
+    return _code(error) in _CORRUPT
+
+
+def refusal(error: sqlite3.Error | OverflowError | OSError, path: Path) -> StoreError:
+    """Return the error to raise for one of SQLite's or the system's."""
+    if isinstance(error, OSError):
+        advice = f"{error.strerror}; see that this user may write there, or set [store] path"
+    elif isinstance(error, OverflowError | sqlite3.IntegrityError):
+        advice = "an amount or a sum does not fit 64 bits of pico-dollars ($9.2 million)"
+    else:
+        advice = _ADVICE.get(_code(error), "SQLite refused")
+    return StoreError(f"store {path}: {advice} (found: {error})")
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY
+
+
+def _jitter() -> float:
+    """Draw from [0.5, 1.5): waiters must not wake together; nothing else depends on the draw."""
+    return 0.5 + os.urandom(1)[0] / 256

@@ -1,0 +1,108 @@
+"""The tables of `ledger.db`, and what may be read from a damaged one."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from budgetroute.errors import StoreError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["VERSION", "carry_over", "prepare"]
+
+VERSION = 1
+"""Kept in `PRAGMA user_version`; a file of a later version is refused."""
+
+# `sums` holds one row per scope and period for ever: money cannot be computed anew once attempts
+# are dropped. A sum beyond 64 bits would silently become a float, hence the checks.
+_TABLES = """
+CREATE TABLE sums (
+    scope TEXT NOT NULL,
+    period TEXT NOT NULL,
+    settled INTEGER NOT NULL CHECK (typeof(settled) = 'integer'),
+    held INTEGER NOT NULL CHECK (typeof(held) = 'integer'),
+    expected INTEGER NOT NULL CHECK (typeof(expected) = 'integer'),
+    calls INTEGER NOT NULL,
+    estimated INTEGER NOT NULL,
+    PRIMARY KEY (scope, period)
+) WITHOUT ROWID;
+CREATE TABLE attempts (
+    seq INTEGER PRIMARY KEY,
+    attempt TEXT NOT NULL UNIQUE,
+    decision TEXT NOT NULL,
+    state TEXT NOT NULL,
+    worst INTEGER NOT NULL,
+    expected INTEGER NOT NULL,
+    amount INTEGER NOT NULL,
+    lease_until INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    closed_at INTEGER,
+    chosen INTEGER NOT NULL,
+    slots TEXT NOT NULL,
+    decided TEXT NOT NULL,
+    outcome TEXT
+);
+CREATE INDEX attempts_by_decision ON attempts (decision);
+CREATE INDEX attempts_by_lease ON attempts (lease_until) WHERE state = 'held';
+CREATE INDEX attempts_by_time ON attempts (at);
+CREATE TABLE arrivals (
+    bucket TEXT NOT NULL,
+    "group" TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (bucket, "group")
+) WITHOUT ROWID;
+CREATE INDEX arrivals_by_time ON arrivals (at);
+"""
+
+
+def prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Create the tables in a new file; leave a known one as it is.
+
+    Raises:
+        StoreError: the file was written by a later version, or is not a ledger.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == VERSION:
+        return
+    if version != 0:
+        raise StoreError(
+            f"ledger {path} has schema {version}, this budgetroute reads {VERSION}. Upgrade "
+            f"budgetroute, or set [store] path to another folder."
+        )
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
+        raise StoreError(
+            f"{path} is a SQLite file of something else, not a ledger. Set [store] path to "
+            f"another folder, or move the file away."
+        )
+    connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {VERSION};COMMIT;")
+
+
+def carry_over(damaged: Path, connection: sqlite3.Connection) -> int:
+    """Copy the sums that can still be read from a damaged ledger into a new one; count them.
+
+    Holds are carried too, though nobody will give them back: a limit must not be crossed
+    because a file broke. They end with their period.
+    """
+    rows: list[tuple[str, str, int, int, int, int]] = []
+    try:
+        with closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as old:
+            query = "SELECT scope, period, settled, held, calls, estimated FROM sums"
+            rows.extend(row for row in old.execute(query) if _is_sound(row))
+    except sqlite3.Error:
+        pass  # whatever was read before the damage counts
+    connection.executemany(
+        "INSERT OR IGNORE INTO sums (scope, period, settled, held, expected, calls, estimated)"
+        " VALUES (?, ?, ?, ?, 0, ?, ?)",
+        rows,
+    )
+    return len(rows)
+
+
+def _is_sound(row: tuple[object, ...]) -> bool:
+    scope, period, *counts = row
+    named = isinstance(scope, str) and isinstance(period, str)
+    return named and all(isinstance(count, int) and count >= 0 for count in counts)
