@@ -112,7 +112,7 @@ numbers = st.integers(-3, 3) | st.sampled_from(
     [4000, 10**6, 10**8, 10**9, 0.5, 1.5, -0.5, 1e7 + 0.5]
 )
 words = st.sampled_from(
-    ["", "a", "on", "off", "raise", "open", "dual", "free", "5m", "5 m", "0.5", "Ab", "x" * 65]
+    ["", "a", "on", "off", "raise", "open", "dual", "free", "5m", "5 m", "1.5", "Ab", "x" * 65]
 )
 plain = numbers | words | st.booleans()
 values = plain | st.lists(plain, max_size=3) | st.dictionaries(st.just("a"), plain, max_size=1)
