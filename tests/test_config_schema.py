@@ -118,7 +118,7 @@ plain = numbers | words | st.booleans()
 values = plain | st.lists(plain, max_size=3) | st.dictionaries(st.just("a"), plain, max_size=1)
 
 
-@settings(max_examples=600)
+@settings(max_examples=300, deadline=None)
 @given(st.sampled_from(list(LEAVES)), values)
 def test_schema_and_loader_agree(path, value) -> None:
     """What the schema accepts the loader accepts, and the other way round."""
