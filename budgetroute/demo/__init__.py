@@ -1,0 +1,1 @@
+"""A day without a key: simulated models, everyday prompts with known answers, and when they come."""
