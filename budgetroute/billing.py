@@ -84,6 +84,16 @@ def worst_case(
     return calls * (pico_from_atto(dearest) + price.request_fee)
 
 
+def worst_lines(price: Price) -> tuple[tuple[Atto, Atto], ...]:
+    """Return (input, output) atto-dollars per token of each schedule's dearest classes.
+
+    Below the first context tier the worst case is the dearest of these lines; what `worst_case`
+    computes, prepared once.
+    """
+    lines = {(_dearest_input(r), _dearest_output(r)) for r in _reachable(price, 0, None)}
+    return tuple(sorted(lines, reverse=True))
+
+
 def input_bound(
     size: InputSize, *, ratio: float, overhead: int, image_tokens: int | None
 ) -> int | None:

@@ -33,7 +33,7 @@ _READING_FAILURES = (
 )
 
 
-def record(response: Any) -> None:  # noqa: ANN401 - any provider's response
+def record(response: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
     """Report a response from inside a routed function, so that its usage is billed.
 
     Needed where the function returns something without usage (a string), or calls several times.
@@ -126,7 +126,7 @@ class Flight:
         self._handed_over = True
         return self
 
-    def record(self, response: Any) -> None:  # noqa: ANN401 - any provider's response
+    def record(self, response: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
         """Note the usage of one response of the function's body."""
         usage = self._read(response)
         if usage is None:
@@ -134,7 +134,7 @@ class Flight:
         else:
             self._usages.append(usage)
 
-    def finish(self, result: Any) -> None:  # noqa: ANN401 - whatever the function returned
+    def finish(self, result: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
         """Settle by what was recorded, else by the usage that the result reports."""
         if not self._usages and not self._unread:
             usage = self._read(result)
@@ -180,7 +180,7 @@ class Flight:
                 type(err).__name__,
             )
 
-    def _read(self, response: Any) -> Usage | None:  # noqa: ANN401 - any provider's response
+    def _read(self, response: Any) -> Usage | None:  # noqa: ANN401 - the caller's or the library's own type
         try:
             return read_usage(response if self._usage_of is None else self._usage_of(response))
         except _READING_FAILURES as err:

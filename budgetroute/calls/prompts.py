@@ -33,7 +33,7 @@ class Prompt:
     messages: list[Any] | None = None
 
 
-def read_prompt(source: Any, arguments: Mapping[str, Any]) -> Prompt:  # noqa: ANN401 - text or messages
+def read_prompt(source: Any, arguments: Mapping[str, Any]) -> Prompt:  # noqa: ANN401 - the caller's or the library's own type
     """Return the prompt of a call.
 
     Args:
@@ -52,7 +52,7 @@ def read_prompt(source: Any, arguments: Mapping[str, Any]) -> Prompt:  # noqa: A
     return Prompt("", _NOTHING, needs)
 
 
-def _needs(tools: Any, schema: Any) -> frozenset[str]:  # noqa: ANN401 - as the caller wrote them
+def _needs(tools: Any, schema: Any) -> frozenset[str]:  # noqa: ANN401 - the caller's or the library's own type
     needs = {"tools"} if tools else set()
     if schema is not None and not (
         isinstance(schema, dict) and schema.get("type") in {"text", "json_object"}
@@ -74,7 +74,7 @@ def with_cot(messages: list[Any]) -> list[Any]:
     return [*messages, {"role": "user", "content": COT_INSTRUCTION}]
 
 
-def _instructed(content: Any) -> Any:  # noqa: ANN401 - text or parts
+def _instructed(content: Any) -> Any:  # noqa: ANN401 - the caller's or the library's own type
     if isinstance(content, list):
         return [*content, {"type": "text", "text": COT_INSTRUCTION}]
     return f"{content or ''}\n\n{COT_INSTRUCTION}".lstrip()

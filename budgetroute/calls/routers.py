@@ -33,7 +33,7 @@ def default_router() -> Router:
 
 def set_default_router(router: Router | None) -> None:
     """Use this router for calls that name none; None makes the next call build one from config."""
-    global _default  # noqa: PLW0603 - see default_router
+    global _default  # noqa: PLW0603 - one router per process is the point
     _default = router
 
 

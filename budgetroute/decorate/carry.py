@@ -12,6 +12,7 @@ from budgetroute.errors import ConfigError
 from budgetroute.records import Action, Pins, Plan, Request
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Mapping
 
     from budgetroute.decorate.options import Options
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from budgetroute.router import Router
 
 _ROUTED = {*CAP_NAMES, "model", "cot", "reasoning_effort", "temperature", "n", "plan"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One call's arguments: as bound to the signature, and flat, each by its name."""
+
+    bound: inspect.BoundArguments
+    passed: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +45,25 @@ class Carrier:
     options: Options
     route: str
 
-    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the caller passed by name, without defaults.
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
+        """Return a call's arguments, without defaults.
 
         Raises:
             TypeError: the call does not fit the function, as calling it would.
         """
         bound = self.shape.signature.bind_partial(*args, **kwargs)
         passed = dict(bound.arguments)
-        for name, parameter in self.shape.signature.parameters.items():
-            if parameter.kind is parameter.VAR_KEYWORD and name in passed:
-                passed |= passed.pop(name)
-        return passed
+        if self.shape.extra is not None and self.shape.extra in passed:
+            passed |= passed.pop(self.shape.extra)
+        return Bound(bound, passed)
 
-    def request(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], passed: Mapping[str, Any]
-    ) -> tuple[Request, Prompt]:
+    def request(self, call: Bound) -> tuple[Request, Prompt]:
         """Return the request that a call makes, with its prompt."""
-        prompt = self._prompt(args, kwargs, passed)
+        passed = call.passed
+        prompt = self._prompt(call)
         options, shape = self.options, self.shape
         pins, ceiling = self._pins(passed)
+        tags = current_tags()
         request = Request(
             route=self.route,
             text=prompt.text,
@@ -63,8 +71,7 @@ class Carrier:
             baseline=self._baseline(passed),
             pins=pins,
             ceiling=ceiling,
-            sendable=shape.sendable if prompt.messages or shape.takes_plan or "cot" in shape.names
-            else shape.sendable - {"cot"},
+            sendable=shape.sendable if prompt.messages else shape.sendable_as_text,
             needs=prompt.needs,
             providers=options.providers,
             own_client=shape.own_client,
@@ -72,12 +79,12 @@ class Carrier:
             require=options.require,
             floor=options.floor,
             prompt_type=options.prompt_type,
-            tags=current_tags(),
-            run_limits=tuple((run.id, run.limit) for run in current_runs()),
+            tags=tags,
+            run_limits=tuple([(run.id, run.limit) for run in current_runs()]),
             calls=options.calls,
             timeout_s=_seconds(passed.get("timeout")),
-            seed=current_tags().get("request_id"),
-        )  # fmt: skip
+            seed=tags.get("request_id"),
+        )
         return request, prompt
 
     def injected(
@@ -97,18 +104,16 @@ class Carrier:
         return sent
 
     def merged(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], sent: Mapping[str, Any]
+        self, call: Bound, sent: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments to call the function with: the caller's, and what is sent."""
-        signature = self.shape.signature
-        bound = signature.bind_partial(*args, **kwargs)
-        extra = next((n for n, p in signature.parameters.items() if p.kind is p.VAR_KEYWORD), None)
+        arguments, extra = call.bound.arguments, self.shape.extra
         for name, value in sent.items():
-            if name in signature.parameters:
-                bound.arguments[name] = value
+            if name in self.shape.signature.parameters:
+                arguments[name] = value
             elif extra is not None:
-                bound.arguments[extra] = {**bound.arguments.get(extra, {}), name: value}
-        return bound.args, bound.kwargs
+                arguments[extra] = {**arguments.get(extra, {}), name: value}
+        return call.bound.args, call.bound.kwargs
 
     def _parts(self, action: Action, cap_name: str) -> dict[str, Any]:
         """Return each part of the action that this function has a parameter for."""
@@ -177,19 +182,12 @@ class Carrier:
             n=seen["n"] if isinstance(seen.get("n"), int) else 1,
         )
 
-    def _prompt(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], passed: Mapping[str, Any]
-    ) -> Prompt:
-        source = self.options.prompt
+    def _prompt(self, call: Bound) -> Prompt:
+        source, passed = self.options.prompt, call.passed
         if callable(source):
-            return read_prompt(source(*args, **kwargs), passed)
+            return read_prompt(source(*call.bound.args, **call.bound.kwargs), passed)
         if source is not None:
-            if source not in passed and source not in self.shape.signature.parameters:
-                raise ConfigError(
-                    f"@route(prompt={source!r}) on {self.shape.name}(): it has no such parameter; "
-                    f"it has {', '.join(self.shape.signature.parameters)}"
-                )
-            return read_prompt(passed.get(source), passed)
+            return read_prompt(passed.get(source, self.shape.defaults.get(source)), passed)
         if "messages" in passed:
             return read_prompt(passed["messages"], passed)
         texts = (v for k, v in passed.items() if isinstance(v, str) and k not in _ROUTED)
@@ -202,6 +200,12 @@ def check_shape(shape: Shape, options: Options) -> None:
     Raises:
         ConfigError: what is missing and what to write.
     """
+    named = options.prompt
+    if isinstance(named, str) and named not in shape.signature.parameters and not shape.extra:
+        raise ConfigError(
+            f"@route(prompt={named!r}) on {shape.name}(): it has no such parameter; it has "
+            f"{', '.join(shape.signature.parameters)}"
+        )
     if "max_tokens" not in shape.sendable and options.max_tokens is None:
         raise ConfigError(
             f"@route on {shape.name}(): it has no parameter for the cap, so what a call can cost is "
@@ -216,15 +220,15 @@ def check_shape(shape: Shape, options: Options) -> None:
         )
 
 
-def _seconds(value: Any) -> float | None:  # noqa: ANN401 - timeouts come in many shapes
+def _seconds(value: Any) -> float | None:  # noqa: ANN401 - the caller's or the library's own type
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
         return float(value)
     return None
 
 
-def _text(value: Any) -> str | None:  # noqa: ANN401 - a client's NotGiven is not a text
+def _text(value: Any) -> str | None:  # noqa: ANN401 - the caller's or the library's own type
     return value if isinstance(value, str) else None
 
 
-def _real(value: Any) -> float | None:  # noqa: ANN401 - a client's NotGiven is not a number
+def _real(value: Any) -> float | None:  # noqa: ANN401 - the caller's or the library's own type
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -43,7 +43,7 @@ def route(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def route(  # noqa: PLR0913 - one option per thing a route can be told
+def route(  # noqa: PLR0913 - one argument per thing that is wired or said
     fn: Callable[..., Any] | str | None = None,
     /,
     *,
@@ -122,7 +122,7 @@ def _wrapped(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
 
 def _synchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]:
     @functools.wraps(fn)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
+    def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the caller's or the library's own type
         if is_off(carrier.options.router):
             return fn(*args, **kwargs)
         flight, sent_args, sent = _take_off(carrier, args, kwargs)
@@ -138,7 +138,7 @@ def _synchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]
 
 def _asynchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]:
     @functools.wraps(fn)
-    async def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the caller's or the library's own type
         if is_off(carrier.options.router):
             return await fn(*args, **kwargs)
         flight, sent_args, sent = _take_off(carrier, args, kwargs)
@@ -150,7 +150,7 @@ def _asynchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any
     return wrapper
 
 
-async def _landed_later(flight: Flight, result: Awaitable[Any]) -> Any:  # noqa: ANN401 - the function's own
+async def _landed_later(flight: Flight, result: Awaitable[Any]) -> Any:  # noqa: ANN401 - the caller's or the library's own type
     with flight:
         answer = await result
         flight.finish(answer)
@@ -162,10 +162,10 @@ def _take_off(
 ) -> tuple[Flight, tuple[Any, ...], dict[str, Any]]:
     """Decide, hold, and return the flight with the arguments to call the function with."""
     router = carrier.options.router or default_router()
-    passed = carrier.arguments(args, kwargs)
-    request, prompt = carrier.request(args, kwargs, passed)
+    call = carrier.bind(args, kwargs)
+    request, prompt = carrier.request(call)
     flight = Flight(router, request, usage_of=carrier.options.usage)
     with flight.until_sent():
-        sent = carrier.injected(flight.decision, prompt, passed, router)
-        sent_args, sent_kwargs = carrier.merged(args, kwargs, sent)
+        sent = carrier.injected(flight.decision, prompt, call.passed, router)
+        sent_args, sent_kwargs = carrier.merged(call, sent)
     return flight, sent_args, sent_kwargs

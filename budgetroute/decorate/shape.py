@@ -33,9 +33,12 @@ class Shape:
         own_client: it calls one provider's client; False for litellm, which reaches all.
         is_async: calling it returns a coroutine.
         names: axis → the parameter that carries it.
+        extra: the parameter that takes any keyword (`**kwargs`); None = none.
         open: it takes any keyword, so every plain axis can be sent.
         takes_plan: it declares `plan`.
-        takes_messages: it declares `messages` or takes any keyword.
+        takes_messages: it declares `messages`, or is a client's method.
+        sendable: the axes it can carry when the call has messages.
+        sendable_as_text: the axes it can carry when the prompt is plain text.
         defaults: parameter → default, where there is one.
     """
 
@@ -45,18 +48,13 @@ class Shape:
     own_client: bool
     is_async: bool
     names: Mapping[Axis, str]
+    extra: str | None
     open: bool
     takes_plan: bool
     takes_messages: bool
+    sendable: frozenset[Axis]
+    sendable_as_text: frozenset[Axis]
     defaults: Mapping[str, Any]
-
-    @property
-    def sendable(self) -> frozenset[Axis]:
-        """Return the axes this function can carry."""
-        if self.takes_plan:
-            return _OPEN | {"cot"}
-        axes: frozenset[Axis] = frozenset(self.names) | (_OPEN if self.open else frozenset())
-        return axes | {"cot"} if self.takes_messages else axes
 
 
 def shape_of(fn: Callable[..., Any]) -> Shape:
@@ -71,11 +69,17 @@ def shape_of(fn: Callable[..., Any]) -> Shape:
     parameters = signature.parameters
     module = (getattr(plain, "__module__", "") or "").partition(".")[0]
     is_client = module in _CLIENT_MODULES
-    keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    extra = next((n for n, p in parameters.items() if p.kind is p.VAR_KEYWORD), None)
+    keywords = extra is not None
     names: dict[Axis, str] = {axis: axis for axis in _DIRECT if axis in parameters}
     cap = next((name for name in CAP_NAMES if name in parameters), None)
     if cap is not None:
         names["max_tokens"] = cap
+    takes_plan = "plan" in parameters
+    takes_messages = "messages" in parameters or is_client
+    as_text: frozenset[Axis] = frozenset(names)
+    as_text |= _OPEN if keywords or is_client or takes_plan else frozenset()
+    as_text |= {"cot"} if takes_plan else frozenset()
     return Shape(
         name=getattr(fn, "__name__", type(fn).__name__),
         signature=signature,
@@ -83,9 +87,12 @@ def shape_of(fn: Callable[..., Any]) -> Shape:
         own_client=module != "litellm",
         is_async=_is_async(fn, plain),
         names=names,
+        extra=extra,
         open=keywords or is_client,
-        takes_plan="plan" in parameters,
-        takes_messages="messages" in parameters or is_client,
+        takes_plan=takes_plan,
+        takes_messages=takes_messages,
+        sendable=as_text | {"cot"} if takes_messages else as_text,
+        sendable_as_text=as_text,
         defaults={name: p.default for name, p in parameters.items() if p.default is not p.empty},
     )
 

@@ -15,10 +15,10 @@ from budgetroute.router.words import reason_for
 from budgetroute.units import micros_from_time, pico_estimate, time_from_micros
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from budgetroute.pacing import PacingPlan
-    from budgetroute.records import Candidate, Request
+    from budgetroute.records import Balance, Candidate, Limit, Request
     from budgetroute.router.equipment import Equipment
     from budgetroute.router.lanes import Lane
     from budgetroute.router.overheads import Overheads
@@ -215,11 +215,19 @@ class Chooser:
         )
 
 
-def decision_of(pick: Pick, chosen: Candidate, decision_id: str, at: int) -> Decision:
-    """Return the decision for a chosen candidate; where it counts is filled in by the hold."""
+def decision_of(  # noqa: PLR0913 - one argument per thing that is wired or said
+    pick: Pick,
+    chosen: Candidate,
+    decision_id: str,
+    at: int,
+    *,
+    limits: Sequence[Limit] = (),
+    balance: Balance | None = None,
+    stepped_down: int = 0,
+) -> Decision:
+    """Return the decision for a chosen candidate; without limits nothing is held for it."""
     second = next((c for c in pick.ranking.best if c.action != chosen.action), None)
     flips = None if second is None else flip_price(chosen, second)
-    why = pick.fallback and f"routing failed: {pick.fallback}"
     return Decision(
         id=decision_id,
         route=pick.request.route,
@@ -232,10 +240,21 @@ def decision_of(pick: Pick, chosen: Candidate, decision_id: str, at: int) -> Dec
         propensity=pick.propensity,
         flips_at=flips,
         reasons=pick.reasons,
-        why=why or reason_for(chosen, second, flips_at=flips, price=pick.price),
+        why=reason_of(pick, chosen, second, flips),
+        slots=tuple([limit.slot for limit in limits]),
+        limit=limits[0].limit if limits else None,
+        balance=balance,
         fallback=bool(pick.fallback),
         input_tokens=float(pick.sizing.size.tokens + pick.sizing.size.framing),
+        stepped_down=stepped_down,
     )
+
+
+def reason_of(pick: Pick, chosen: Candidate, second: Candidate | None, flips: float | None) -> str:
+    """Return why this candidate, in one line."""
+    if pick.fallback:
+        return f"routing failed: {pick.fallback}"
+    return reason_for(chosen, second, flips_at=flips, price=pick.price)
 
 
 def draw_of(seed: str) -> float:

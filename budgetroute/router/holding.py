@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from budgetroute.records import Arrival, Ask, Grant, Option
@@ -47,10 +46,12 @@ def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
         outcome = _reserve(router, pick, decision_id, at, limits, steps)
     if not isinstance(outcome, Grant):
         raise router.till.exceeded(outcome, at)
-    return replace(
-        decision_of(pick, steps[outcome.index], decision_id, at),
-        slots=tuple(limit.slot for limit in limits),
-        limit=limits[0].limit,
+    return decision_of(
+        pick,
+        steps[outcome.index],
+        decision_id,
+        at,
+        limits=limits,
         balance=outcome.balances[0],
         stepped_down=outcome.index,
     )
@@ -64,7 +65,6 @@ def _reserve(
     limits: tuple[Limit, ...],
     steps: Sequence[Candidate],
 ) -> Grant | Refusal:
-    first = decision_of(pick, steps[0], decision_id, at)
     return router.store.reserve(
         Ask(
             attempt=f"{decision_id}#1",
@@ -73,13 +73,7 @@ def _reserve(
             lease_until=lease_end(at, pick.request.timeout_s),
             limits=limits,
             options=tuple(option(step) for step in steps),
-            record=decision_record(
-                first,
-                best=pick.ranking.best,
-                steps=steps,
-                plan_steps=pick.plan_steps,
-                floor=pick.request.floor,
-            ),
+            record=decision_record(pick, steps),
             arrival=Arrival(_group(router, pick), router.pace.period(at).bucket(at)),
         )
     )

@@ -67,7 +67,7 @@ class Pace:
         observers: told of each change of λ.
     """
 
-    def __init__(  # noqa: PLR0913 - a resource wired up once
+    def __init__(  # noqa: PLR0913 - one argument per thing that is wired or said
         self,
         store: Store,
         *,

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from budgetroute.router.table import Row
 
 _CERTAINTY: tuple[CellSource, ...] = ("prior", "like", "interpolated", "pooled", "measured")
-_STEPS = 12  # alternatives that one reservation names; each holds less than the one before
-_SHOWN = 12  # candidates kept for `explain`
+_STEPS = 10  # alternatives that one reservation names; each holds less than the one before
+_SHOWN = 8  # candidates kept for `explain`
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +71,18 @@ class Slate:
         grid = [[row.cells.get(name) for row in self.rows] for name in self.types]
         weight = np.array([values[name] for name in self.types])[:, None]
 
-        def table(pick: str) -> Any:  # noqa: ANN401 - an array; numpy is imported late
+        def table(pick: str) -> Any:  # noqa: ANN401 - the caller's or the library's own type
             return np.array([[getattr(c, pick) if c else 0.0 for c in cells] for cells in grid])
 
-        self._known = np.array([[c is not None for c in cells] for cells in grid], dtype=float)
-        self._complete = bool(self._known.all())
-        self._reward = table("reward")
-        self._gain = self._reward * weight
-        self._output = table("output_mean")
-        self._factor = table("input_factor")
-        self._ratio = np.array([row.facts.ratio for row in self.rows])
-        self._in_usd = np.array([row.input_usd for row in self.rows])
+        reward = table("reward")
+        known = np.array([[c is not None for c in cells] for cells in grid], dtype=float)
+        self._complete = bool(known.all())
+        self._stacked = np.hstack(
+            [reward, reward * weight, table("output_mean"), table("input_factor"), known]
+        )
+        ratio = np.array([row.facts.ratio for row in self.rows])
+        self._ratio = ratio
+        self._in_usd = np.array([row.input_usd for row in self.rows]) * ratio
         self._out_usd = np.array([row.output_usd for row in self.rows])
         self._fee = np.array([row.fee_usd for row in self.rows])
         self._cap = np.array([float(row.action.max_tokens) for row in self.rows])
@@ -121,14 +122,17 @@ class Slate:
         return self._ranking(looked, (reward, gain, cost), sizing, floor_missed=missed)
 
     def _expect(self, weights: Sequence[tuple[str, float]], sizing: Sizing) -> tuple[Any, Any, Any]:
+        """Return R, value·R and C of every row; R is NaN where no mixed type has a curve."""
         np = self._np
         mix = np.zeros(len(self.types))
         for name, weight in weights:
             mix[self._place[name]] = weight
-        reward, gain = mix @ self._reward, mix @ self._gain
-        output, factor = mix @ self._output, mix @ self._factor
+        count = len(self.rows)
+        mixed = mix @ self._stacked
+        reward, gain = mixed[:count], mixed[count : 2 * count]
+        output, factor = mixed[2 * count : 3 * count], mixed[3 * count : 4 * count]
         if not self._complete:
-            seen = mix @ self._known
+            seen = mixed[4 * count :]
             bare = seen <= 0
             seen = np.where(bare, 1.0, seen)
             reward = np.where(bare, np.nan, reward / seen)
@@ -136,19 +140,19 @@ class Slate:
             output = np.where(bare, self._cap, output / seen)
             factor = np.where(bare, 1.0, factor / seen)
         size = sizing.size
-        counted = size.tokens + size.framing + sizing.expected_overhead
-        inputs = np.maximum(counted, 0.0) * self._ratio * factor
-        cost = (inputs * self._in_usd + output * self._out_usd + self._fee) * sizing.calls
-        self._reprice_tiers(cost, inputs, output, sizing.calls)
-        return reward, gain, cost
+        counted = max(0.0, size.tokens + size.framing + sizing.expected_overhead)
+        cost = factor * (counted * self._in_usd) + output * self._out_usd + self._fee
+        if self._tier is not None:
+            self._reprice_tiers(cost, counted * self._ratio * factor, output)
+        return reward, gain, cost if sizing.calls == 1 else cost * sizing.calls
 
-    def _reprice_tiers(self, cost: Any, inputs: Any, output: Any, calls: int) -> None:  # noqa: ANN401 - arrays
+    def _reprice_tiers(self, cost: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
         if self._tier is None or float(inputs.max()) <= self._tier:
             return
         for i, row in enumerate(self.rows):
             if row.facts.price.tiers:
                 tokens = float(inputs[i])
-                cost[i] = calls * row.cost(input_tokens=tokens, output_tokens=float(output[i]))
+                cost[i] = row.cost(input_tokens=tokens, output_tokens=float(output[i]))
 
     def _ranking(
         self,

@@ -42,7 +42,7 @@ class Status:
     planned_usd: float
     uncounted: int = 0
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - as the field is
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the caller's or the library's own type
         if name not in self.__slots__:
             raise KeyError(name)
         return getattr(self, name)

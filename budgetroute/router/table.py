@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from budgetroute import billing
 from budgetroute.curves import interpolate_cap
-from budgetroute.units import usd_from_atto, usd_from_pico
+from budgetroute.units import pico_from_atto, usd_from_atto, usd_from_pico
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from budgetroute.records import Action, Cell, InputSize, ModelCard, Price
-    from budgetroute.units import Pico
+    from budgetroute.units import Atto, Pico
 
 COT_INSTRUCTION = "Think step by step, then give your final answer on the last line."
 """What an action with cot=True adds to the prompt; English, self-contained, 14 tokens."""
@@ -59,6 +59,7 @@ class Row:
         input_usd: dollars per input token at the standard rate.
         output_usd: dollars per output token of all n choices.
         fee_usd: dollars per request.
+        lines: worst case per token of input and of output, valid below the first context tier.
     """
 
     action: Action
@@ -67,6 +68,7 @@ class Row:
     input_usd: float
     output_usd: float
     fee_usd: float
+    lines: tuple[tuple[Atto, Atto], ...]
 
     def cost(self, *, input_tokens: float, output_tokens: float) -> float:
         """Return expected dollars for one request."""
@@ -89,13 +91,14 @@ class Row:
         )
         if bound is None:
             return None
-        return billing.worst_case(
-            self.facts.price,
-            input_bound=bound,
-            cap=self.action.max_tokens,
-            n=self.action.n,
-            calls=calls,
-        )
+        price, action = self.facts.price, self.action
+        if price.tiers or price.service_tiers:
+            return billing.worst_case(
+                price, input_bound=bound, cap=action.max_tokens, n=action.n, calls=calls
+            )
+        output = action.max_tokens * action.n
+        dearest = max([bound * i + output * o for i, o in self.lines])
+        return calls * (pico_from_atto(dearest) + price.request_fee)
 
 
 def make_row(action: Action, facts: ModelFacts, cells: Mapping[str, Cell]) -> Row:
@@ -108,6 +111,7 @@ def make_row(action: Action, facts: ModelFacts, cells: Mapping[str, Cell]) -> Ro
         input_usd=usd_from_atto(rates.input),
         output_usd=usd_from_atto(rates.output) * action.n,
         fee_usd=usd_from_pico(facts.price.request_fee),
+        lines=billing.worst_lines(facts.price),
     )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from budgetroute.records import Candidate, Decision, Settlement
+    from budgetroute.router.choosing import Pick
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -36,32 +37,29 @@ def reason_for(
     return f"{gain_text} for ${extra:.6f} more ({worth}){flips}"
 
 
-def decision_record(
-    decision: Decision,
-    *,
-    best: Sequence[Candidate],
-    steps: Sequence[Candidate],
-    plan_steps: int,
-    floor: float | None,
-) -> str:
-    """Return what was seen when choosing as JSON without prompt text or tag values."""
-    price = decision.shadow_price
+def decision_record(pick: Pick, steps: Sequence[Candidate]) -> str:
+    """Return what was seen when choosing as JSON without prompt text or tag values.
+
+    Args:
+        pick: what choosing came to.
+        steps: the candidates in the order in which money was asked for.
+    """
+    price = pick.price
     return _ENCODER.encode(
         {
             "v": 1,
-            "route": decision.route,
-            "types": decision.types,
-            "by": decision.classified_by,
-            "input_tokens": round(decision.input_tokens, 1),
+            "route": pick.request.route,
+            "types": pick.weights,
+            "by": pick.classified_by,
+            "input_tokens": pick.sizing.size.tokens + pick.sizing.size.framing,
             "lambda": price,
-            "propensity": decision.propensity,
-            "plan_steps": plan_steps,
-            "floor": floor,
-            "fallback": decision.fallback,
-            "best": [_row(c, price) for c in best],
+            "propensity": pick.propensity,
+            "plan_steps": pick.plan_steps,
+            "floor": pick.request.floor,
+            "fallback": pick.fallback,
+            "best": [_row(c, price) for c in pick.ranking.best],
             "steps": [c.action.label for c in steps],
-            "gated": _tally(decision.reasons),
-            "why": decision.why,
+            "gated": _tally(pick.reasons),
         }
     ).decode()
 
