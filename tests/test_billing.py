@@ -334,6 +334,7 @@ def test_agreement_with_litellm(litellm, record_property):
             why = reason(litellm, key, provider, usage)
             seen[why or "unexplained"] += 1
             if why is None or (mine < other and why != "other key"):
+                wrong.append((key, usage, mine, other))
     record_property("agreement", json.dumps(seen))
     assert not wrong
     assert seen["models"] >= 200

@@ -1,0 +1,382 @@
+"""Usage: one convention out of every provider's shape, and never a guess."""
+
+from __future__ import annotations
+
+import enum
+import json
+import logging
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from budgetroute.backends.usage import read_usage
+from budgetroute.records import Usage
+
+CHAT = {
+    "object": "chat.completion",
+    "model": "gpt-4o-mini-2024-07-18",
+    "service_tier": "default",
+    "choices": [{"index": 0, "finish_reason": "length", "message": {"content": "secret"}}],
+    "usage": {
+        "prompt_tokens": 100,
+        "completion_tokens": 50,
+        "total_tokens": 150,
+        "prompt_tokens_details": {"cached_tokens": 80, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 20},
+    },
+}
+CHAT_USAGE = Usage(
+    100,
+    50,
+    cached_tokens=80,
+    reasoning_tokens=20,
+    model="gpt-4o-mini-2024-07-18",
+    service_tier="default",
+    finish_reason="length",
+)
+RESPONSE = {
+    "object": "response",
+    "model": "gpt-5",
+    "status": "incomplete",
+    "incomplete_details": {"reason": "max_output_tokens"},
+    "service_tier": "flex",
+    "usage": {
+        "input_tokens": 100,
+        "input_tokens_details": {"cached_tokens": 60},
+        "output_tokens": 50,
+        "output_tokens_details": {"reasoning_tokens": 30},
+        "total_tokens": 150,
+    },
+}
+MESSAGE = {
+    "type": "message",
+    "model": "claude-sonnet-4-5",
+    "stop_reason": "max_tokens",
+    "usage": {
+        "input_tokens": 10,
+        "cache_read_input_tokens": 100,
+        "cache_creation_input_tokens": 50,
+        "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30},
+        "output_tokens": 7,
+        "service_tier": "standard",
+    },
+}
+
+
+def plain(value):
+    """Turn dicts into objects with attributes, as SDKs return them."""
+    return json.loads(json.dumps(value), object_hook=lambda fields: SimpleNamespace(**fields))
+
+
+def chat(**usage):
+    return {"choices": [], "usage": usage}
+
+
+@pytest.mark.parametrize("shape", [dict, plain])
+def test_openai_chat(shape):
+    """OpenAI's prompt tokens include cached ones, its completion tokens include reasoning."""
+    assert read_usage(shape(CHAT)) == CHAT_USAGE
+
+
+@pytest.mark.parametrize("shape", [dict, plain])
+def test_openai_responses(shape):
+    """The Responses API counts like chat, under other names."""
+    assert read_usage(shape(RESPONSE)) == Usage(
+        100,
+        50,
+        cached_tokens=60,
+        reasoning_tokens=30,
+        model="gpt-5",
+        service_tier="flex",
+        finish_reason="length",
+    )
+
+
+@pytest.mark.parametrize("shape", [dict, plain])
+def test_anthropic(shape):
+    """Anthropic's input tokens exclude what was read from or written to a cache."""
+    assert read_usage(shape(MESSAGE)) == Usage(
+        160,
+        7,
+        cached_tokens=100,
+        cache_write_tokens=50,
+        cache_write_long_tokens=30,
+        model="claude-sonnet-4-5",
+        service_tier="standard",
+        finish_reason="length",
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "tier"),
+    [
+        ({"speed": "fast"}, "fast"),
+        ({"inference_geo": "us"}, "us"),
+        ({"speed": "fast", "inference_geo": "us"}, "fast us"),
+        ({"speed": "standard", "inference_geo": "global"}, "standard"),
+    ],
+)
+def test_anthropic_speed_and_region(said, tier):
+    """What multiplies Anthropic's rates is read as the service tier."""
+    message = MESSAGE | {"usage": MESSAGE["usage"] | said}
+    assert read_usage(message).service_tier == tier
+
+
+@pytest.mark.parametrize("shape", [dict, plain])
+def test_gemini(shape):
+    """Gemini's thoughts are output beside the candidates, tool prompts input beside the prompt."""
+    answer = {
+        "candidates": [{"finish_reason": "MAX_TOKENS"}],
+        "model_version": "gemini-2.5-pro",
+        "usage_metadata": {
+            "prompt_token_count": 100,
+            "tool_use_prompt_token_count": 5,
+            "candidates_token_count": 20,
+            "thoughts_token_count": 30,
+            "cached_content_token_count": 60,
+            "total_token_count": 155,
+            "traffic_type": "ON_DEMAND_PRIORITY",
+        },
+    }
+    assert read_usage(shape(answer)) == Usage(
+        105,
+        50,
+        cached_tokens=60,
+        reasoning_tokens=30,
+        model="gemini-2.5-pro",
+        service_tier="priority",
+        finish_reason="length",
+    )
+
+
+def test_gemini_over_rest():
+    """Gemini's JSON spells names in camel case and leaves zeros out."""
+    answer = {"usageMetadata": {"promptTokenCount": 9, "thoughtsTokenCount": 4}}
+    assert read_usage(answer) == Usage(9, 4, reasoning_tokens=4)
+
+
+def test_gemini_enums():
+    """Enumerations are read by their value."""
+
+    class Reason(enum.Enum):
+        STOP = "STOP"
+
+    answer = {
+        "candidates": [SimpleNamespace(finish_reason=Reason.STOP)],
+        "usage_metadata": SimpleNamespace(prompt_token_count=1, candidates_token_count=2),
+    }
+    assert read_usage(answer) == Usage(1, 2, finish_reason="stop")
+
+
+def test_bedrock():
+    """Bedrock's input tokens exclude cached ones."""
+    answer = {
+        "stopReason": "end_turn",
+        "usage": {"inputTokens": 5, "outputTokens": 2, "cacheReadInputTokens": 100},
+    }
+    assert read_usage(answer) == Usage(105, 2, cached_tokens=100, finish_reason="stop")
+
+
+def test_legacy_completion():
+    """Legacy completions and embeddings report fewer fields."""
+    legacy = {"choices": [{"text": "x", "finish_reason": "stop"}], "model": "davinci"}
+    assert read_usage(legacy | {"usage": {"prompt_tokens": 3, "completion_tokens": 4}}) == Usage(
+        3, 4, model="davinci", finish_reason="stop"
+    )
+    assert read_usage({"usage": {"prompt_tokens": 3, "total_tokens": 3}}) == Usage(3, 0)
+
+
+@pytest.mark.parametrize("block", [CHAT["usage"], MESSAGE["usage"], RESPONSE["usage"]])
+def test_bare_usage_blocks(block):
+    """A usage block alone is read like the response around it."""
+    bare, whole = read_usage(block), read_usage({"usage": block})
+    assert bare == whole
+    assert bare.input_tokens >= 100
+
+
+def test_hidden_reasoning_is_in_the_total():
+    """Where completion tokens leave reasoning out, the total tells (xAI, Gemini's OpenAI face)."""
+    usage = read_usage(chat(prompt_tokens=10, completion_tokens=5, total_tokens=45))
+    assert usage == Usage(10, 35)
+
+
+def test_deepseek_and_moonshot_cache_counts():
+    """Cached tokens beside the details are found."""
+    assert read_usage(chat(prompt_tokens=10, completion_tokens=1, cached_tokens=4)) == Usage(
+        10, 1, cached_tokens=4
+    )
+    hit = chat(prompt_tokens=10, completion_tokens=1, prompt_cache_hit_tokens=6)
+    assert read_usage(hit).cached_tokens == 6
+
+
+def test_usage_passes_through():
+    """A Usage that the user built is returned as it is."""
+    mine = Usage(1, 2, service_tier="flex")
+    assert read_usage(mine) is mine
+
+
+def test_zero_is_not_missing():
+    """A reported 0 is a usage of 0; a response without usage has none."""
+    assert read_usage(chat(prompt_tokens=0, completion_tokens=0)) == Usage(0, 0)
+    assert read_usage({"choices": [], "usage": None}) is None
+    assert read_usage(chat()) is None
+    assert read_usage(chat(prompt_tokens=5)) is None
+    assert read_usage({"usage": {"input_tokens": 5}}) is None
+
+
+@pytest.mark.parametrize(
+    "nothing", [None, "text", b"text", 3, True, [], {}, object(), ("a", 1), SimpleNamespace()]
+)
+def test_what_is_no_response(nothing):
+    """Whatever is no response has no usage, and raises nothing."""
+    assert read_usage(nothing) is None
+
+
+BAD = [-1, True, 1.5, "7", 10**9 + 1, float("nan"), float("inf"), [1]]
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("name", ["prompt_tokens", "completion_tokens", "total_tokens"])
+def test_impossible_counts_are_unknown(bad, name):
+    """An impossible count makes the usage unknown."""
+    good = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    assert read_usage(chat(**good)) == Usage(1, 1)
+    assert read_usage(chat(**good | {name: bad})) is None
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_impossible_parts_are_unknown(bad):
+    """An impossible part makes the usage unknown too: the rest cannot be trusted."""
+    details = {"cached_tokens": bad}
+    assert (
+        read_usage(chat(prompt_tokens=1, completion_tokens=1, prompt_tokens_details=details))
+        is None
+    )
+    message = MESSAGE | {"usage": MESSAGE["usage"] | {"cache_read_input_tokens": bad}}
+    assert read_usage(message) is None
+    assert read_usage(Usage(1, 1, reasoning_tokens=bad)) is None
+
+
+def test_whole_floats_are_counts():
+    """Counts that went through JSON floats are whole numbers still."""
+    usage = read_usage(chat(prompt_tokens=3.0, completion_tokens=4))
+    assert usage == Usage(3, 4)
+    assert isinstance(usage.input_tokens, int)
+
+
+class Hostile:
+    """Raises at every attribute, with response text in the message."""
+
+    def __getattr__(self, name):
+        raise RuntimeError("secret text of the answer")
+
+
+def test_hostile_objects_tell_nothing(caplog):
+    """An object that raises has no usage, and its message is not logged."""
+    caplog.set_level(logging.DEBUG)
+    assert read_usage(Hostile()) is None
+    assert read_usage({"usage": Hostile()}) is None
+    assert "secret" not in caplog.text
+    assert "Hostile" in caplog.text
+
+
+class Raw:
+    """openai's raw response, as `with_raw_response` returns it."""
+
+    http_response = object()
+
+    def __init__(self, parsed):
+        self.parsed = parsed
+
+    def parse(self):
+        if isinstance(self.parsed, Exception):
+            raise self.parsed
+        return self.parsed
+
+
+def test_raw_responses_are_parsed():
+    """A raw response is read like the response inside; one that cannot be parsed is unknown."""
+    assert read_usage(Raw(plain(CHAT))) == CHAT_USAGE
+    assert read_usage(Raw(ValueError("secret"))) is None
+
+
+def test_unread_async_raw_response_is_unknown():
+    """An async response that was not read yet is unknown, and no coroutine is left behind."""
+
+    class AsyncRaw(Raw):
+        async def parse(self):
+            return CHAT
+
+    assert read_usage(AsyncRaw(None)) is None
+
+
+names = st.sampled_from([
+    "usage", "usage_metadata", "prompt_tokens", "completion_tokens", "input_tokens",
+    "output_tokens", "total_tokens", "cached_tokens", "prompt_tokens_details", "choices",
+    "cache_read_input_tokens", "prompt_token_count", "inputTokens", "model", "finish_reason",
+])  # fmt: skip
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner),
+    max_leaves=10,
+)
+
+
+@given(anything)
+def test_any_shape_gives_believable_usage_or_none(value):
+    """Whatever comes in, what comes out is whole, not negative and not absurd, or None."""
+    usage = read_usage(value)
+    if usage is not None:
+        counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+        assert all(type(count) is int and 0 <= count <= 10**9 for count in counts)
+
+
+@pytest.mark.filterwarnings("ignore")
+class TestLitellm:
+    """litellm's own response objects."""
+
+    def response(self, **usage):
+        from budgetroute.backends.litellm_backend import LiteLLMBackend
+
+        litellm = LiteLLMBackend().load()
+        return litellm.ModelResponse(
+            model="claude-x",
+            choices=[{"finish_reason": "stop", "message": {"content": "x"}}],
+            usage=litellm.Usage(**usage),
+        )
+
+    def test_anthropic_through_litellm(self):
+        """litellm's prompt tokens include cached ones for Anthropic too."""
+        usage = self.response(
+            prompt_tokens=160,
+            completion_tokens=5,
+            total_tokens=165,
+            prompt_tokens_details={
+                "cached_tokens": 100,
+                "cache_write_tokens": 50,
+                "cache_creation_token_details": {"ephemeral_1h_input_tokens": 30},
+            },
+            cache_read_input_tokens=100,
+            cache_creation_input_tokens=50,
+            speed="fast",
+        )
+        assert read_usage(usage) == Usage(
+            160,
+            5,
+            cached_tokens=100,
+            cache_write_tokens=50,
+            cache_write_long_tokens=30,
+            model="claude-x",
+            service_tier="fast",
+            finish_reason="stop",
+        )
+
+    def test_no_usage_through_litellm(self):
+        """Where the provider reported nothing litellm writes 0/0; that is unknown, not free."""
+        assert read_usage(self.response()) is None
+
+    def test_output_only(self):
+        """A response with some tokens is a report, even if the prompt counts 0."""
+        assert read_usage(self.response(completion_tokens=5)).output_tokens == 5
