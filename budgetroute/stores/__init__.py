@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from budgetroute.errors import StoreError
-from budgetroute.stores.checkpoints import wal_reset_bug
+from budgetroute.stores.checkpoints import sqlite_version, wal_reset_bug
 from budgetroute.stores.disk import DiskStore
 from budgetroute.stores.memory import MemoryStore
 from budgetroute.stores.paths import NETWORK_FILESYSTEMS, filesystem_of
@@ -19,6 +19,7 @@ __all__ = [
     "MemoryStore",
     "filesystem_of",
     "open_store",
+    "sqlite_version",
     "wal_reset_bug",
 ]
 

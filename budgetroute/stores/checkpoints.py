@@ -16,13 +16,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["CHECKPOINT_BYTES", "checkpoint", "is_due", "wal_reset_bug"]
+__all__ = ["CHECKPOINT_BYTES", "checkpoint", "is_due", "sqlite_version", "wal_reset_bug"]
 
 CHECKPOINT_BYTES = 4 * 2**20
 """A log above this is checkpointed: SQLite's own default (1,000 pages of 4 KiB)."""
 _FIRST_BAD = (3, 7, 0)
 _FIXED = (3, 51, 3)
 _FIXED_BRANCHES = {(3, 44): 6, (3, 50): 7}
+
+
+def sqlite_version() -> str:
+    """Return the version of the SQLite that Python runs on."""
+    return sqlite3.sqlite_version
 
 
 def wal_reset_bug(version: tuple[int, int, int] | None = None) -> bool:
