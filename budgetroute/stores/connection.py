@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -30,6 +31,7 @@ T = TypeVar("T")
 Identity: TypeAlias = tuple[int, int]
 """Device and inode: tells a file from another one of the same name."""
 
+_log = logging.getLogger("budgetroute.store")
 _PRIMARY = 0xFF
 _CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
@@ -70,6 +72,7 @@ class SharedConnection:
         if self._connection is not None and self._pid == os.getpid():
             if identity_of(self._path) == self.identity:
                 return self._connection
+            _log.warning("store %s was removed or replaced while open; opening anew", self._path)
             self.drop()
         if self._connection is not None:
             # Inherited through a fork that Python did not see: closing it would harm the parent.

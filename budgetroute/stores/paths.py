@@ -123,12 +123,14 @@ def create_private(path: Path) -> None:
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE_FILE))
+        path.chmod(_PRIVATE_FILE)  # a umask may have taken the owner's own rights
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock file `path`, waiting for it; the system frees it if the process dies."""
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR, _PRIVATE_FILE)
+    create_private(path)
+    descriptor = os.open(path, os.O_RDWR)
     try:
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)

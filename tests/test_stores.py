@@ -1,0 +1,294 @@
+"""The stores: one contract for all, and each step of one against each step of the other."""
+
+import os
+import stat
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+pytest.register_assert_rewrite("tests.store_contract")
+
+from budgetroute.clock import ManualClock  # noqa: E402 - after the rewrite of the contract
+from budgetroute.errors import StoreError  # noqa: E402
+from budgetroute.records import Arrival, Balance, Limit, Slot  # noqa: E402
+from budgetroute.stores import DiskStore, MemoryStore, open_store  # noqa: E402
+from tests.store_contract import AT, DAY, MINUTE, NOON, StoreContract, ask, bill  # noqa: E402
+
+
+@pytest.fixture
+def clock():
+    return ManualClock(NOON)
+
+
+@pytest.fixture
+def disk(tmp_path, clock):
+    store = DiskStore(tmp_path / "store", clock)
+    yield store
+    store.close()
+
+
+class TestMemoryStore(StoreContract):
+    """The store in memory."""
+
+    @pytest.fixture
+    def store(self, clock):
+        return MemoryStore(clock)
+
+
+class TestDiskStore(StoreContract):
+    """The store on disk."""
+
+    @pytest.fixture
+    def store(self, disk):
+        return disk
+
+
+def test_replay_can_bound_the_memory(clock):
+    """With keep_closed only the newest closed attempts are remembered, and every hold."""
+    store = MemoryStore(clock, keep_closed=2)
+    for number in range(5):
+        store.reserve(ask(f"d{number}#1", limits=[Limit(DAY, None)]))
+    for number in (3, 0, 1, 4):
+        store.settle(bill(f"d{number}#1"))
+    assert {entry.attempt for entry in store.recent(9)} == {"d1#1", "d2#1", "d4#1"}
+    assert store.snapshot([DAY])[0] == Balance(28, 100, 10, 5)
+
+
+def test_a_correction_counts_as_newest(clock):
+    """An estimate that is corrected is remembered anew, not twice."""
+    store = MemoryStore(clock, keep_closed=2)
+    for name in ("a#1", "b#1"):
+        store.reserve(ask(name))
+        store.settle(bill(name, billed=None))
+    store.settle(bill("a#1"))
+    store.reserve(ask("c#1"))
+    store.settle(bill("c#1"))
+    assert {entry.attempt for entry in store.recent(9)} == {"a#1", "c#1"}
+
+
+def test_nothing_is_opened_before_it_is_used(tmp_path, clock):
+    """Making a store touches no file."""
+    DiskStore(tmp_path / "store", clock)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_that_was_never_written_makes_no_folder(disk):
+    """Reading is not writing."""
+    assert disk.load_plan("app").version == 0
+    assert not (disk.path / "plan").exists()
+
+
+def test_the_ledger_outlives_its_store(tmp_path, clock):
+    """Another store at the same path carries on: sums, rows, arrivals and plan."""
+    first = DiskStore(tmp_path / "store", clock)
+    first.reserve(ask(arrival=Arrival("g", "b")))
+    first.save_plan("app", "a", expected_version=0)
+    first.close()
+    second = DiskStore(str(tmp_path / "store"), clock)
+    assert second.settle(bill()).balances[0] == Balance(settled=7, calls=1)
+    assert second.arrivals("") == {("g", "b"): 1}
+    assert second.load_plan("app").value == "a"
+    second.close()
+
+
+def test_two_stores_in_one_process_see_each_other(tmp_path, clock):
+    """What one writes the other reads at once."""
+    one, two = (DiskStore(tmp_path / "store", clock) for _ in range(2))
+    one.reserve(ask())
+    assert two.snapshot([DAY])[0].held == 100
+    two.save_plan("app", "a", expected_version=0)
+    assert one.load_plan("app").version == 1
+    assert not one.save_plan("app", "b", expected_version=0)
+    one.close()
+    two.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX permissions")
+@pytest.mark.parametrize("umask", [0o000, 0o277])
+def test_files_are_private_whatever_the_umask(tmp_path, clock, umask):
+    """Folders are 0700 and files 0600, the write-ahead logs too."""
+    before = os.umask(umask)
+    try:
+        store = DiskStore(tmp_path / "deep" / "store", clock) if umask == 0 else None
+        store = store or DiskStore(tmp_path / "store", clock)
+        store.reserve(ask())
+        store.save_plan("app", "a", expected_version=0)
+        store.load_plan("app")
+    finally:
+        os.umask(before)
+    found = {
+        str(path.relative_to(store.path)): stat.S_IMODE(path.stat().st_mode)
+        for path in [store.path, *store.path.rglob("*")]
+    }
+    store.close()
+    folders = {".", "plan"}
+    assert {"ledger.db", "ledger.db-wal", "plan/cache.db", "plan/cache.db-wal"} <= found.keys()
+    assert found == {name: 0o700 if name in folders else 0o600 for name in found}
+
+
+def test_open_store_knows_paths_and_memory(tmp_path, clock):
+    """A path is a folder on disk, `memory:` is memory."""
+    assert isinstance(open_store("memory:", clock), MemoryStore)
+    store = open_store(str(tmp_path / "store"), clock)
+    assert isinstance(store, DiskStore)
+    assert store.path == tmp_path / "store"
+
+
+def test_open_store_expands_home(monkeypatch, tmp_path, clock):
+    """`~` is the user's home."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert open_store("~/state", clock).path == tmp_path / "state"
+
+
+@pytest.mark.parametrize("where", ["redis://localhost:6379/0", "", "  "])
+def test_open_store_says_what_to_write(where, clock):
+    """A store that does not exist is an error with the line to write instead."""
+    with pytest.raises(StoreError, match=r"Write \[store\] path = "):
+        open_store(where, clock)
+
+
+def test_the_log_is_checkpointed(disk, monkeypatch):
+    """The write-ahead log does not grow for ever; nothing is lost when it is emptied."""
+    monkeypatch.setattr("budgetroute.stores.checkpoints.CHECKPOINT_BYTES", 64 * 1024)
+    wal = disk.path / "ledger.db-wal"
+    sizes = []
+    for number in range(200):
+        disk.reserve(ask(f"d{number}#1", (1, 1), record="x" * 1000))
+        sizes.append(wal.stat().st_size)
+    assert max(sizes) < 64 * 1024 + 16 * 40 * 1024
+    assert sizes != sorted(sizes)
+    assert disk.snapshot([DAY])[0].held == 200
+    assert len(disk.recent(999)) == 200
+
+
+LIMITS = {"app": 300, "app/u": 120}
+
+
+class SameLedger(RuleBasedStateMachine):
+    """Drive both stores through the same steps; they must agree, and the sums must be right."""
+
+    @initialize()
+    def open(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.clock = ManualClock(NOON)
+        self.memory = MemoryStore(self.clock)
+        self.disk = DiskStore(Path(self.folder.name) / "store", self.clock)
+        self.made = []
+        self.sums_may_exceed = False
+        self.incomplete = set()
+
+    def teardown(self):
+        if hasattr(self, "disk"):
+            self.disk.close()
+            self.folder.cleanup()
+
+    def both(self, operation):
+        one, two = operation(self.memory), operation(self.disk)
+        assert one == two
+        return one
+
+    @property
+    def at(self):
+        return AT + (self.clock.at - NOON) // timedelta(microseconds=1)
+
+    def slots(self):
+        period = f"day:{self.clock.at:%Y-%m-%d}"
+        return tuple(Slot(scope, period) for scope in LIMITS)
+
+    def state_of(self, name):
+        found = [entry for entry in self.memory.find(name[:-2]) if entry.attempt == name]
+        return found[0].row.state if found else None
+
+    @rule(
+        options=st.lists(
+            st.tuples(st.integers(0, 60), st.integers(0, 100)).map(
+                lambda pair: (pair[0], pair[0] * pair[1] // 100)
+            ),
+            min_size=1,
+            max_size=3,
+        ),
+        guard=st.integers(-5, 50),
+        lease=st.integers(1, 90),
+        both_slots=st.booleans(),
+    )
+    def reserve(self, options, guard, lease, both_slots):
+        name = f"d{len(self.made):03}#1"
+        slots = self.slots() if both_slots else self.slots()[:1]
+        limits = [Limit(slot, LIMITS[slot.scope], guard) for slot in slots]
+        asked = ask(
+            name,
+            *options,
+            limits=limits,
+            at=self.at,
+            lease=lease * MINUTE,
+            arrival=Arrival("g", f"{self.clock.at:%Y-%m-%dT%H}"),
+        )
+        answer = self.both(lambda store: store.reserve(asked))
+        if hasattr(answer, "index"):
+            self.made.append((name, slots, options[answer.index]))
+
+    @precondition(lambda self: self.made)
+    @rule(data=st.data(), share=st.one_of(st.none(), st.integers(0, 100)))
+    def settle(self, data, share):
+        name, slots, (worst, expected) = data.draw(st.sampled_from(self.made))
+        if self.state_of(name) in {None, "released"}:
+            self.sums_may_exceed = True  # billed after its hold was given back or forgotten
+        billed = None if share is None else worst * share // 100
+        sent = bill(name, billed, at=self.at, slots=slots, worst=worst, expected=expected)
+        self.both(lambda store: store.settle(sent))
+
+    @precondition(lambda self: self.made)
+    @rule(data=st.data())
+    def release(self, data):
+        name, _, _ = data.draw(st.sampled_from(self.made))
+        self.both(lambda store: store.release(name, self.at))
+
+    @rule()
+    def sweep(self):
+        self.both(lambda store: store.sweep(self.at))
+
+    @rule(hours=st.sampled_from([1, 7, 30, 36 * 24]))
+    def wait(self, hours):
+        self.clock.at += timedelta(hours=hours)
+
+    @rule()
+    def reopen(self):
+        self.disk.close()
+
+    @invariant()
+    def agree(self):
+        if not hasattr(self, "disk"):
+            return
+        entries = self.both(lambda store: store.recent(10**6))
+        known = {entry.attempt for entry in entries}
+        self.incomplete.update(
+            slot for name, slots, _ in self.made if name not in known for slot in slots
+        )
+        self.both(lambda store: store.arrivals(""))
+        for scope, limit in LIMITS.items():
+            for period, sums in self.both(lambda store, scope=scope: store.history(scope)).items():
+                self.check(Slot(scope, period), sums, entries, limit)
+
+    def check(self, slot, sums, entries, limit):
+        assert min(sums.settled, sums.held, sums.expected, sums.calls, sums.estimated) >= 0
+        if not self.sums_may_exceed:
+            assert sums.settled + sums.held <= limit
+        if slot not in self.incomplete:  # rows older than 35 days are gone, their sums are not
+            here = [entry.row for entry in entries if slot in entry.slots]
+            assert sums.settled == sum(row.amount for row in here)
+            assert sums.calls == sum(row.state != "released" for row in here)
+
+
+TestSameLedger = SameLedger.TestCase
+TestSameLedger.settings = settings(
+    max_examples=60,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
