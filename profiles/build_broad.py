@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from broad_data import Data, bare, mean_tokens, read
+from broad_data import Data, mean_tokens, read
 from broad_spec import (
     CLASSIFIER,
     COT_CAPS,
@@ -236,11 +236,13 @@ class Build:
 
 def provenance(data: Data) -> dict[str, Any]:
     """Return sources, licences, graders, counts and what the estimates are good for."""
-    counts: dict[str, dict[str, Any]] = {kind: {} for kind in TASKS}
-    for kind, tasks in TASKS.items():
-        for task, weight in tasks.items():
-            mine = [o for o in data.observations if bare(o.task) == task and o.model in MODELS]
-            counts[kind][task] = {"weight": weight, "measured": sorted({o.model for o in mine})}
+    counts = {
+        kind: {
+            task: {"weight": weight, "answers": graded(data, task)}
+            for task, weight in tasks.items()
+        }
+        for kind, tasks in TASKS.items()
+    }
     return {
         "built_by": "profiles/build_broad.py",
         "sources": [
@@ -257,6 +259,16 @@ def provenance(data: Data) -> dict[str, Any]:
         "snapshots": {model: names[0] for model, names in MODELS.items()},
         "notes": list(NOTES),
     }
+
+
+def graded(data: Data, task: str) -> dict[str, int]:
+    """Return model → graded answers to a task, direct and reasoned together."""
+    variants = task, f"{task}:direct"
+    counted = {
+        model: sum(len(data.answers.get((variant, model), ())) for variant in variants)
+        for model in MODELS
+    }
+    return {model: count for model, count in counted.items() if count}
 
 
 def classifier_beside(out: Path) -> ClassifierRef | None:
