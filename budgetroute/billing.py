@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from budgetroute.records import InputSize, Price, Rates, Usage
     from budgetroute.units import Atto, Pico
 
-__all__ = ["bill", "expected_input", "expected_usd", "input_bound", "rates_at", "worst_case"]
+__all__ = [
+    "bill",
+    "expected_input",
+    "expected_usd",
+    "input_bound",
+    "rates_at",
+    "worst_case",
+    "worst_lines",
+]
 
 _STANDARD = frozenset({"default", "auto", "standard"})
 _SAME_SERVICE = {"fast": "priority"}  # OpenAI's newer word; Anthropic's `fast` has its own rates

@@ -29,9 +29,11 @@ from budgetroute.billing import (
     input_bound,
     rates_at,
     worst_case,
+    worst_lines,
 )
 from budgetroute.prices import PriceBook
 from budgetroute.records import InputSize, Price, Rates, Usage
+from budgetroute.units import pico_from_atto
 
 MICRO = 10**12
 PICO = 10**6  # pico-dollars in $1e-6
@@ -161,6 +163,14 @@ def test_worst_case_grows_with_its_bounds(price, bound, cap, more):
     assert worst_case(price, input_bound=bound, cap=cap + more) >= least
     assert worst_case(price, input_bound=bound, cap=cap, n=2) >= least
     assert worst_case(price, input_bound=bound, cap=cap, calls=2) == 2 * least
+
+
+@given(prices.map(lambda price: replace(price, tiers=(), service_tiers={})), counts, counts)
+def test_prepared_lines_are_the_worst_case(price, bound, cap):
+    """Where there are no context tiers, the dearest prepared line is the worst case."""
+    dearest = max(bound * line_in + cap * line_out for line_in, line_out in worst_lines(price))
+    worst = worst_case(price, input_bound=bound, cap=cap)
+    assert worst == pico_from_atto(dearest) + price.request_fee
 
 
 def test_unreachable_tiers_are_not_held():

@@ -44,6 +44,7 @@ _BROKEN = frozenset({
     "TimeoutError", "TimeoutException", "WriteError", "WriteTimeout",
 })  # fmt: skip
 _HALF_DELIVERED = "MidStreamFallbackError"  # litellm's; a subclass of ServiceUnavailableError
+_STATUS_ERROR = "HTTPStatusError"  # httpx's; litellm's subclass of it hides the original
 _TIMED_OUT = frozenset({408, 499, 504, 524})  # the provider may have gone on
 _RETRYABLE = frozenset({408, 409, 429})
 _SERVER_ERROR = 500
@@ -122,7 +123,7 @@ def _evidence(exc: BaseException) -> _Evidence:
         names = [kind.__name__ for kind in type(link).__mro__]
         if _HALF_DELIVERED in names:
             return _Evidence("half_delivered")
-        if _depth(link) and _status(link):
+        if (_depth(link) or _STATUS_ERROR in names) and _status(link):
             return _Evidence("status", _status(link))
         said = _transport(names)
         if said is not None and said != "broken":
@@ -165,7 +166,10 @@ def _next(link: BaseException) -> BaseException | None:
     if link.__cause__ is not None or link.__suppress_context__:
         return link.__cause__
     inner, depth = link.__context__, _depth(link)
-    return inner if inner is not None and depth < _BOTTOM and depth <= _depth(inner) else None
+    if inner is None or depth == _BOTTOM or depth > _depth(inner):
+        return None
+    mapped_twice = type(link).__module__ == type(inner).__module__ == "litellm.exceptions"
+    return None if mapped_twice else inner
 
 
 def _depth(link: BaseException) -> int:
@@ -176,10 +180,11 @@ def _status(link: BaseException) -> int:
     """Return the HTTP status an error carries, 0 for none."""
     response = getattr(link, "response", None)
     meta = response.get("ResponseMetadata") if isinstance(response, Mapping) else None  # botocore
+    by_code = _depth(link) in {1, _BOTTOM}  # google-genai; aiohttp has other codes
     for value in (
         getattr(link, "status_code", None),
         getattr(response, "status_code", None),
-        getattr(link, "code", None),  # google-genai
+        getattr(link, "code", None) if by_code else None,
         meta.get("HTTPStatusCode") if isinstance(meta, Mapping) else None,
     ):
         if isinstance(value, int) and (value in _HTTP_ERRORS or value in _SUCCESS):
