@@ -191,8 +191,7 @@ def test_an_action_twice_is_refused():
         ("{", "not JSON"),
         (b"\xff\xfe\xfa", "not JSON"),
         ("[" * 200_000, "nested too deep"),
-        ('{"format": NaN}', "finite numbers"),
-        ('{"format": -Infinity}', "finite numbers"),
+        ('{"format": NaN}', "format: found nan"),
         ('{"name": 1, "name": 2}', "'name' twice"),
         ("[]", "budgetroute-profile/1"),
         ("7", "budgetroute-profile/1"),
@@ -210,6 +209,20 @@ def test_a_huge_number_is_refused_in_place():
     text = json.dumps(document()).replace("0.75", "1e999")
     with pytest.raises(ProfileError, match=r"cells\.math\[1\]\.reward: found inf"):
         parse_profile(text, origin="p.json")
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_is_none_is_refused_in_place(constant):
+    """NaN and the infinities, which Python's JSON reads, are no rewards."""
+    text = json.dumps(document()).replace("0.75", constant)
+    with pytest.raises(ProfileError, match=r"cells\.math\[1\]\.reward: found"):
+        parse_profile(text, origin="p.json")
+
+
+def test_a_number_that_is_none_is_refused_where_nothing_else_is_checked():
+    """Provenance is free in form, but it must be writable again."""
+    with pytest.raises(ProfileError, match="provenance: found 'NaN'"):
+        parse(changed(["provenance"], {"x": [float("nan")]}))
 
 
 json_values = st.recursive(

@@ -253,6 +253,8 @@ def parse_profile(text: str | bytes, *, origin: str) -> Profile:
     if len(text) > MAX_BYTES:
         reader.refuse("size", f"{len(text)} bytes", f"at most {MAX_BYTES} bytes")
 
+    constants: list[str] = []
+
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) != len(pairs):
@@ -261,8 +263,9 @@ def parse_profile(text: str | bytes, *, origin: str) -> Profile:
             reader.refuse("an object", f"{twice!r} twice", "each key once")
         return made
 
-    def constant(name: str) -> NoReturn:
-        reader.refuse("a number", name, "finite numbers")
+    def constant(name: str) -> float:
+        constants.append(name)
+        return float(name)
 
     try:
         raw = json.loads(text, object_pairs_hook=unique, parse_constant=constant)
@@ -270,4 +273,7 @@ def parse_profile(text: str | bytes, *, origin: str) -> Profile:
         raise ProfileError(f"profile {origin}: nested too deep to be a profile") from err
     except ValueError as err:
         raise ProfileError(f"profile {origin}: not JSON: {err}") from err
-    return reader.profile(raw)
+    profile = reader.profile(raw)
+    if constants:  # every field refuses them in place, so that they stand where nothing is checked
+        reader.refuse("provenance", constants[0], "finite numbers")
+    return profile
