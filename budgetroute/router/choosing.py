@@ -11,11 +11,13 @@ from budgetroute.errors import BudgetRouteError, NoEligibleAction, ProfileError,
 from budgetroute.policy import flip_price
 from budgetroute.records import Decision
 from budgetroute.router.slate import Sizing
-from budgetroute.router.words import reason_for
+from budgetroute.router.words import NOTHING_GATED, reason_for, runner_up
 from budgetroute.units import micros_from_time, pico_estimate, time_from_micros
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import msgspec
 
     from budgetroute.pacing import PacingPlan
     from budgetroute.records import Balance, Candidate, Limit, Request
@@ -58,6 +60,7 @@ class Pick:
         plan_steps: steps of the plan so far.
         guard: kept free for the cheapest action's traffic still to come.
         reasons: action label → why it was gated out.
+        gated: the same by reason, as ready JSON.
         slate: what was ranked; None for a fallback.
         fallback: why routing failed, if it did.
     """
@@ -72,6 +75,7 @@ class Pick:
     plan_steps: int
     guard: Pico = 0
     reasons: Mapping[str, str] = field(default_factory=dict)
+    gated: msgspec.Raw = field(default_factory=lambda: NOTHING_GATED)
     slate: Slate | None = None
     fallback: str = ""
 
@@ -146,6 +150,7 @@ class Chooser:
             plan_steps=plan.steps,
             guard=self._guard(ranking, at),
             reasons=eligible.reasons,
+            gated=eligible.gated,
             slate=slate,
         )
 
@@ -226,8 +231,7 @@ def decision_of(  # noqa: PLR0913 - one argument per thing that is wired or said
     stepped_down: int = 0,
 ) -> Decision:
     """Return the decision for a chosen candidate; without limits nothing is held for it."""
-    second = next((c for c in pick.ranking.best if c.action != chosen.action), None)
-    flips = None if second is None else flip_price(chosen, second)
+    second = runner_up(pick, chosen)
     return Decision(
         id=decision_id,
         route=pick.request.route,
@@ -238,9 +242,9 @@ def decision_of(  # noqa: PLR0913 - one argument per thing that is wired or said
         classified_by=pick.classified_by,
         shadow_price=pick.price,
         propensity=pick.propensity,
-        flips_at=flips,
+        flips_at=None if second is None else flip_price(chosen, second),
         reasons=pick.reasons,
-        why=reason_of(pick, chosen, second, flips),
+        why=reason_for(pick, chosen),
         slots=tuple([limit.slot for limit in limits]),
         limit=limits[0].limit if limits else None,
         balance=balance,
@@ -248,13 +252,6 @@ def decision_of(  # noqa: PLR0913 - one argument per thing that is wired or said
         input_tokens=float(pick.sizing.size.tokens + pick.sizing.size.framing),
         stepped_down=stepped_down,
     )
-
-
-def reason_of(pick: Pick, chosen: Candidate, second: Candidate | None, flips: float | None) -> str:
-    """Return why this candidate, in one line."""
-    if pick.fallback:
-        return f"routing failed: {pick.fallback}"
-    return reason_for(chosen, second, flips_at=flips, price=pick.price)
 
 
 def draw_of(seed: str) -> float:

@@ -10,9 +10,12 @@ from budgetroute.errors import ConfigError, NoEligibleAction, UnpricedModel
 from budgetroute.records import Action
 from budgetroute.router.slate import Slate
 from budgetroute.router.table import Row, make_row
+from budgetroute.router.words import tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    import msgspec
 
     from budgetroute.classify.chain import Chain
     from budgetroute.config import RouteConfig
@@ -30,6 +33,7 @@ class Eligible:
 
     slate: Slate
     reasons: Mapping[str, str]
+    gated: msgspec.Raw
 
 
 class Lane:
@@ -154,7 +158,7 @@ class Lane:
                 reasons[row.action.label] = why
         if not kept:
             raise _nothing_left(self.name, reasons)
-        return Eligible(Slate(kept, self.table.types), reasons)
+        return Eligible(Slate(kept, self.table.types), reasons, tally(reasons))
 
     def _rows(self, request: Request) -> Sequence[Row]:
         """Return the table's rows, at the pinned cap if there is one, with a row for a pinned model."""

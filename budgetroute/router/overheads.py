@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from budgetroute.protocols import Store
 
 KEPT = 200
-_WRITE_EVERY = 25
+_WRITE_EVERY = 100
 _MARGIN = 1.1
 
 

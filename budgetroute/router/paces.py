@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from budgetroute.units import Pico
 
 _BUCKET_S = 900
+_READ_AGAIN_US = 1_000_000
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(PacingPlan)
 
@@ -89,6 +90,7 @@ class Pace:
         self._observers = observers
         self._period: Period | None = None
         self._seen: tuple[int, PacingPlan] | None = None
+        self._read_at = 0
         self._daily: tuple[str, float] = ("", 0.0)
         self._shape: tuple[str, tuple[float, ...] | None] = ("", None)
 
@@ -107,15 +109,21 @@ class Pace:
     ) -> PacingPlan:
         """Return the plan in force, after making it or stepping it if that is due.
 
-        A step that another process wrote first stands; ours is dropped.
+        A step that another process wrote first stands; ours is dropped. A plan that is not due is
+        read again at most once a second.
 
         Args:
             at: microseconds since 1970 UTC.
             groups: number of calls → their curves; asked for only when there is no plan yet.
         """
-        stored = self.store.load_plan(self.scope)
-        plan = self._decoded(stored.version, stored.value)
         period = self.period(at)
+        if self._seen is not None and self._is_fresh(at):
+            seen = self._seen[1]
+            if not self._is_due(seen, period, at):
+                return seen
+        stored = self.store.load_plan(self.scope)
+        self._read_at = at
+        plan = self._decoded(stored.version, stored.value)
         if plan is not None and not self._is_due(plan, period, at):
             return plan
         view = self.view(plan, at)
@@ -130,8 +138,8 @@ class Pace:
         """Return what the running period may still buy during warm-up; None outside it."""
         if not pacing.warming_up(self.rule, plan):
             return None
-        view = self.view(plan, at)
         (balance,) = self.store.snapshot([self.slot(at)])
+        view = self._seen_as(self.period(at), at, balance.settled, balance.settled)
         used = balance.settled + balance.expected - plan.mark
         return int(pacing.warmup_allowance(self.rule, plan, view)) - used
 
@@ -139,13 +147,16 @@ class Pace:
         """Return what the pacer sees: the window, its budget and what was settled."""
         period = self.period(at)
         now, before = self._settled(period, plan)
+        return self._seen_as(period, at, now, before)
+
+    def _seen_as(self, period: Period, at: int, settled: Pico, before: Pico) -> PaceView:
         return PaceView(
             window=period.id,
             now=at,
             start=period.start,
             end=period.end,
             limit=self.limit,
-            settled=now,
+            settled=settled,
             settled_before=before,
             share_of_rest=lambda start, end: forecast.share_of_rest(self.shape(period), start, end),
         )
@@ -170,6 +181,9 @@ class Pace:
         if plan.window != period.id:
             return True
         return (at - period.start) // (self.rule.period_s * 1_000_000) > plan.index
+
+    def _is_fresh(self, at: int) -> bool:
+        return 0 <= at - self._read_at < _READ_AGAIN_US
 
     def _started(self, view: PaceView, groups: Callable[[float], Sequence[Group]]) -> PacingPlan:
         rest = 1.0 - view.share_of_rest(0.0, (view.now - view.start) / (view.end - view.start))
@@ -210,7 +224,7 @@ class Pace:
 
     def catch_up(self, at: int) -> None:
         """Step a plan whose period has ended; without a plan there is nothing to do."""
-        plan = self.known()
+        plan = self.last_seen() or self.known()
         if plan is not None and self._is_due(plan, self.period(at), at):
             self.current(at)
 

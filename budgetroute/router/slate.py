@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,16 +42,27 @@ class Ranking:
     """What a slate answers for one request.
 
     Attributes:
-        best: candidates by surplus, best first; only as many as are shown.
+        best: the winner and the runner-up.
         steps: the winner, then each next best that holds less, down to the one that holds least.
         floor_missed: no candidate reached the floor; the highest rewards stand first.
         unbounded: labels of rows whose images cannot be priced.
+        shown: the first few rows as `explain` shows them.
     """
 
     best: tuple[Candidate, ...]
     steps: tuple[Candidate, ...]
     floor_missed: bool
     unbounded: tuple[str, ...]
+    shown: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """R, value·R and C of every row; R is NaN where no mixed type has a curve."""
+
+    reward: list[float]
+    gain: list[float]
+    cost: list[float]
 
 
 class Slate:
@@ -86,6 +98,8 @@ class Slate:
         self._out_usd = np.array([row.output_usd for row in self.rows])
         self._fee = np.array([row.fee_usd for row in self.rows])
         self._cap = np.array([float(row.action.max_tokens) for row in self.rows])
+        self._labels = [row.action.label for row in self.rows]
+        self._rough = [(row.input_usd, row.action.max_tokens * row.output_usd) for row in self.rows]
         self._sources = [_source(row) for row in self.rows]
         self._tier = min(
             (row.facts.price.tiers[0][0] for row in self.rows if row.facts.price.tiers),
@@ -101,7 +115,9 @@ class Slate:
         floor: float | None,
         exhaustive: bool = False,
     ) -> Ranking:
-        """Order the rows by value·R − λ·C, ties to the cheaper, then to the smaller cap, and name the steps a reservation may take.
+        """Order the rows by value·R − λ·C and name the steps a reservation may take.
+
+        Ties go to the cheaper, then to the smaller cap.
 
         Args:
             weights: (type, weight) of the prompt, summing to 1.
@@ -110,16 +126,25 @@ class Slate:
             floor: least acceptable reward; if no row reaches it the highest rewards come first.
             exhaustive: bound every row exactly, so that whatever fits a budget is found.
         """
-        np = self._np
         reward, gain, cost = self._expect(weights, sizing)
-        order = np.lexsort((self._cap, cost, price * cost - gain)).tolist()
-        known = reward.tolist()
-        passed = [i for i in order if floor is None or known[i] != known[i] or known[i] >= floor]
+        lack = price * cost - gain
+        order: list[int] = self._np.lexsort((self._cap, cost, lack)).tolist()
+        seen = _Expected(reward.tolist(), gain.tolist(), cost.tolist())
+        passed = order if floor is None else [i for i in order if not seen.reward[i] < floor]
         missed = not passed
         if missed:
-            passed = sorted(order, key=lambda i: -known[i])
-        looked = passed if exhaustive else self._worth_a_look(passed, sizing)
-        return self._ranking(looked, (reward, gain, cost), sizing, floor_missed=missed)
+            passed = sorted(order, key=lambda i: -seen.reward[i])
+        every = exhaustive or sizing.size.images > 0
+        looked = passed if every else self._worth_a_look(passed, sizing)
+        made = [(i, self._candidate(i, seen, sizing)) for i in looked]
+        ranked = tuple([c for _, c in made if c is not None])
+        return Ranking(
+            best=ranked[:2],
+            steps=_shortened(affordable_steps(ranked)),
+            floor_missed=missed,
+            unbounded=tuple([self._labels[i] for i, c in made if c is None]),
+            shown=tuple([self._shown(i, seen, price) for i in passed[:_SHOWN]]),
+        )
 
     def _expect(self, weights: Sequence[tuple[str, float]], sizing: Sizing) -> tuple[Any, Any, Any]:
         """Return R, value·R and C of every row; R is NaN where no mixed type has a curve."""
@@ -136,7 +161,7 @@ class Slate:
             bare = seen <= 0
             seen = np.where(bare, 1.0, seen)
             reward = np.where(bare, np.nan, reward / seen)
-            gain = gain / seen
+            gain = np.where(bare, 0.0, gain / seen)
             output = np.where(bare, self._cap, output / seen)
             factor = np.where(bare, 1.0, factor / seen)
         size = sizing.size
@@ -154,57 +179,44 @@ class Slate:
                 tokens = float(inputs[i])
                 cost[i] = row.cost(input_tokens=tokens, output_tokens=float(output[i]))
 
-    def _ranking(
-        self,
-        order: Sequence[int],
-        expected: tuple[Any, Any, Any],
-        sizing: Sizing,
-        *,
-        floor_missed: bool,
-    ) -> Ranking:
-        made = [(i, self._candidate(i, expected, sizing)) for i in order]
-        ranked = tuple(c for _, c in made if c is not None)
-        return Ranking(
-            best=ranked[:_SHOWN],
-            steps=_shortened(affordable_steps(ranked)),
-            floor_missed=floor_missed,
-            unbounded=tuple(self.rows[i].action.label for i, c in made if c is None),
-        )
-
-    def _candidate(
-        self, i: int, expected: tuple[Any, Any, Any], sizing: Sizing
-    ) -> Candidate | None:
+    def _candidate(self, i: int, seen: _Expected, sizing: Sizing) -> Candidate | None:
         row = self.rows[i]
         worst = row.worst(sizing.size, overhead=sizing.overhead_bound, calls=sizing.calls)
         if worst is None:
             return None
-        reward, gain, cost = (float(array[i]) for array in expected)
-        known = reward == reward  # noqa: PLR0124 - NaN: no curve
+        reward, gain = seen.reward[i], seen.gain[i]
+        known = not math.isnan(reward)
         return Candidate(
             action=row.action,
             reward=reward if known else None,
-            cost=cost,
+            cost=seen.cost[i],
             worst=worst,
             value=gain / reward if known and reward > 0 else 1.0,
             source=self._sources[i],
         )
 
-    def _worth_a_look(self, order: Sequence[int], sizing: Sizing) -> list[int]:
-        """Return the first few rows and, after them, those whose worst case keeps falling."""
-        shown = list(order[:_SHOWN]) if not sizing.size.images else list(order)
-        rest = order[len(shown) :]
-        bound = sizing.size.utf8_bytes + sizing.overhead_bound
-        least = min((self._rough(i, bound) for i in shown), default=float("inf"))
-        for i in rest:
-            rough = self._rough(i, bound)
-            if rough < least:
-                shown.append(i)
-                least = rough
-        return shown
+    def _shown(self, i: int, seen: _Expected, price: float) -> Mapping[str, Any]:
+        reward = seen.reward[i]
+        return {
+            "action": self._labels[i],
+            "R": None if math.isnan(reward) else reward,
+            "C": seen.cost[i],
+            "surplus": (0.0 if math.isnan(reward) else seen.gain[i]) - price * seen.cost[i],
+            "source": self._sources[i],
+        }
 
-    def _rough(self, i: int, bound: int) -> float:
-        row = self.rows[i]
-        return bound * row.input_usd + row.action.max_tokens * row.output_usd
+    def _worth_a_look(self, order: Sequence[int], sizing: Sizing) -> list[int]:
+        """Return the first two rows and, after them, those whose worst case keeps falling."""
+        bound = sizing.size.utf8_bytes + sizing.overhead_bound
+        kept: list[int] = []
+        least = math.inf
+        for i in order:
+            per_token, fixed = self._rough[i]
+            rough = bound * per_token + fixed
+            if rough < least or len(kept) < 2:  # noqa: PLR2004 - winner and runner-up
+                kept.append(i)
+                least = min(least, rough)
+        return kept
 
 
 def _source(row: Row) -> CellSource:

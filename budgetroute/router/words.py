@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from budgetroute.policy import surplus
+from budgetroute.policy import flip_price
 from budgetroute.units import usd_from_pico
 
 if TYPE_CHECKING:
@@ -16,25 +16,32 @@ if TYPE_CHECKING:
     from budgetroute.router.choosing import Pick
 
 _ENCODER = msgspec.json.Encoder()
+NOTHING_GATED = msgspec.Raw(b"{}")
 
 
-def reason_for(
-    first: Candidate, second: Candidate | None, *, flips_at: float | None, price: float
-) -> str:
-    """Return one line that says why the winner beats the runner-up at this price."""
+def runner_up(pick: Pick, chosen: Candidate) -> Candidate | None:
+    """Return the best candidate besides the chosen one."""
+    return next((c for c in pick.ranking.best if c.action != chosen.action), None)
+
+
+def reason_for(pick: Pick, chosen: Candidate) -> str:
+    """Return one line that says why this candidate wins at this price."""
+    second = runner_up(pick, chosen)
+    if pick.fallback:
+        return f"routing failed: {pick.fallback}"
     if second is None:
         return "the only candidate"
-    if first.reward is None or second.reward is None:
+    if chosen.reward is None or second.reward is None:
         return "pinned; it has no curve"
-    extra, gain = first.cost - second.cost, first.reward - second.reward
-    gain_text = f"{gain * 100:+.1f} points"
+    extra, gain = chosen.cost - second.cost, chosen.reward - second.reward
     if extra == 0 and gain == 0:
         return "the runner-up is no better and holds more"
     if extra <= 0:
-        return f"cheaper by ${-extra:.6f} at {gain_text}"
-    flips = "" if flips_at is None else f"; flips above λ {flips_at:.4g}"
-    worth = f"${1 / price:.4g} buys a unit" if price > 0 else "money is free now"
-    return f"{gain_text} for ${extra:.6f} more ({worth}){flips}"
+        return f"cheaper by ${-extra:.6f} at {gain * 100:+.1f} points"
+    flips = flip_price(chosen, second)
+    worth = f"${1 / pick.price:.4g} buys a unit" if pick.price > 0 else "money is free now"
+    text = f"{gain * 100:+.1f} points for ${extra:.6f} more ({worth})"
+    return text if flips is None else f"{text}; flips above λ {flips:.4g}"
 
 
 def decision_record(pick: Pick, steps: Sequence[Candidate]) -> str:
@@ -44,7 +51,6 @@ def decision_record(pick: Pick, steps: Sequence[Candidate]) -> str:
         pick: what choosing came to.
         steps: the candidates in the order in which money was asked for.
     """
-    price = pick.price
     return _ENCODER.encode(
         {
             "v": 1,
@@ -52,14 +58,16 @@ def decision_record(pick: Pick, steps: Sequence[Candidate]) -> str:
             "types": pick.weights,
             "by": pick.classified_by,
             "input_tokens": pick.sizing.size.tokens + pick.sizing.size.framing,
-            "lambda": price,
+            "lambda": pick.price,
             "propensity": pick.propensity,
             "plan_steps": pick.plan_steps,
             "floor": pick.request.floor,
             "fallback": pick.fallback,
-            "best": [_row(c, price) for c in pick.ranking.best],
+            "best": pick.ranking.shown,
             "steps": [c.action.label for c in steps],
-            "gated": _tally(pick.reasons),
+            "worst": [usd_from_pico(c.worst) for c in steps],
+            "gated": pick.gated,
+            "why": reason_for(pick, steps[0]),
         }
     ).decode()
 
@@ -84,19 +92,9 @@ def settlement_record(decision: Decision, settlement: Settlement) -> str:
     return _ENCODER.encode(seen | {"planned": decision.action.label}).decode()
 
 
-def _row(candidate: Candidate, price: float) -> dict[str, Any]:
-    return {
-        "action": candidate.action.label,
-        "R": candidate.reward,
-        "C": candidate.cost,
-        "worst": usd_from_pico(candidate.worst),
-        "surplus": surplus(candidate, price=price),
-        "source": candidate.source,
-    }
-
-
-def _tally(reasons: Mapping[str, str]) -> dict[str, list[str]]:
-    tally: dict[str, list[str]] = {}
+def tally(reasons: Mapping[str, str]) -> msgspec.Raw:
+    """Return reason → labels as ready JSON; it is the same for every request of a slate."""
+    by_reason: dict[str, list[str]] = {}
     for label, why in reasons.items():
-        tally.setdefault(why, []).append(label)
-    return tally
+        by_reason.setdefault(why, []).append(label)
+    return msgspec.Raw(_ENCODER.encode(by_reason))
