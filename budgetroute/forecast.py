@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 BUCKETS = 96
 _PRIOR = 0.5  # requests added to each bucket, so that a bucket never seen is not impossible
 _DAYS = 7
+_LEVEL_PRIOR = 0.005
 
 
 def shape_from_days(days: Sequence[Mapping[int, int]]) -> tuple[float, ...] | None:
@@ -59,6 +60,19 @@ def share_of_rest(shape: Sequence[float] | None, start: float, end: float) -> fl
     """
     rest = share_between(shape, start, 1.0)
     return min(1.0, share_between(shape, start, end) / rest) if rest > 0 else 1.0
+
+
+def level(actual: float, *, expected: float, daily: float) -> float:
+    """Return by which factor today's traffic differs from what was expected until now.
+
+    (κ + actual) / (κ + expected), κ half a percent of a day (pacing study §11): early in the day
+    the expectation holds.
+
+    >>> level(0, expected=0, daily=1000), level(95, expected=45, daily=1000)
+    (1.0, 2.0)
+    """
+    prior = _LEVEL_PRIOR * daily
+    return (prior + actual) / (prior + expected)
 
 
 def _cumulative(shape: Sequence[float] | None, position: float) -> float:

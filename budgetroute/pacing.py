@@ -29,6 +29,7 @@ Target: TypeAlias = Literal["flat", "forecast"]
 
 DEFAULT_ETA: dict[Step, float] = {"raw": 0.001, "relative": 0.1, "multiplicative": 0.1}
 _ERROR_CAP = 10.0  # spend/share − 1 counts at most this much: one wild period must not end the day
+_SET_BACK = 60_000_000  # microseconds; less than this is a race between processes
 _UNSOLVED = 1.0  # λ when there is nothing to solve: one unit of quality is worth a dollar
 
 
@@ -87,7 +88,8 @@ class PacingPlan:
         e_min: flattest hull segment of the profile, reward per dollar; 0 = unknown.
         e_max: steepest hull segment; 0 = unknown.
         window: id of the budget window the mark belongs to.
-        index: number of the current period within the window.
+        length: microseconds in that window; 0 = not known, taken to be as long as the current one.
+        begun: microseconds into that window at which the current period began.
         mark: settled in the window when the current period began.
         error: moving average of the error.
         steps: periods with spend so far.
@@ -101,7 +103,8 @@ class PacingPlan:
     e_min: float = 0.0
     e_max: float = 0.0
     window: str = ""
-    index: int = 0
+    length: int = 0
+    begun: int = 0
     mark: int = 0  # pico-dollars; a plain int because the plan is decoded at run time
     error: float = 0.0
     steps: int = 0
@@ -202,51 +205,85 @@ def _below(efficiencies: Sequence[float], place: int) -> float:
     return math.sqrt(here * worse)
 
 
+def span(groups: Sequence[Group]) -> tuple[float, float]:
+    """Return the flattest and the steepest hull segment in reward per dollar; (0, 0) = unknown."""
+    efficiencies = [efficiency for efficiency, _ in _weighted_segments(groups)]
+    return (min(efficiencies), max(efficiencies)) if efficiencies else (0.0, 0.0)
+
+
 def start(rule: PacingRule, groups: Sequence[Group], view: PaceView) -> PacingPlan:
     """Make the first plan: the given λ, else the conservative end of the linear program's.
 
     λ is never 0 at start unless the user wrote 0: a price of 0 sends everything to the dearest.
+
+    Args:
+        rule: the settings.
+        groups: the requests of a whole window; the program is solved for what is left of both
+            requests and money, and never for more money per request than the whole window has.
+        view: the world at the start.
     """
-    steps = sorted(_weighted_segments(groups))
-    e_min, e_max = (steps[0][0], steps[-1][0]) if steps else (0.0, 0.0)
-    _, solved, _ = solve(groups, max(0, view.limit - view.settled) / PICO_PER_USD)
+    rest = 1.0 - view.share_of_rest(0.0, (view.now - view.start) / (view.end - view.start))
+    left = max(0.0, view.limit - view.settled)
+    if rest > 0:
+        left = min(left / rest, view.limit)
+    _, solved, _ = solve(groups, left / PICO_PER_USD)
+    e_min, e_max = span(groups)
     price = solved if rule.initial_lambda is None else rule.initial_lambda
-    plan = PacingPlan(
-        low=price,
-        high=price,
-        reference=price if price > 0 else solved,
-        e_min=e_min,
-        e_max=e_max,
-    )
-    bounded = _bounded(rule, plan, price)
-    return _anchored(rule, replace(plan, low=bounded, high=bounded), view)
+    plan = PacingPlan(price, price, reference=price or solved, e_min=e_min, e_max=e_max)
+    return _anchored(rule, in_force(rule, plan), view)
 
 
-def due(rule: PacingRule, plan: PacingPlan, view: PaceView) -> bool:
-    """Say whether a period has ended since the plan was made."""
-    return plan.window != view.window or _index(rule, view) > plan.index
+def in_force(rule: PacingRule, plan: PacingPlan) -> PacingPlan:
+    """Return a kept plan under the settings of today: bounds hold, and a written `fixed` λ wins."""
+    low, high = plan.low, plan.high
+    if rule.pacer == "fixed" and rule.initial_lambda is not None:
+        low = high = rule.initial_lambda
+    low, high = _bounded(rule, plan, low), _bounded(rule, plan, high)
+    return plan if (low, high) == (plan.low, plan.high) else replace(plan, low=low, high=high)
+
+
+def due(rule: PacingRule, plan: PacingPlan, *, window: str, start: int, now: int) -> bool:
+    """Say whether a period has ended since the plan was made, or the clock was set back.
+
+    Processes read the clock before they read the plan, so a plan may be a little ahead of `now`.
+
+    Args:
+        rule: the settings.
+        plan: the plan.
+        window: id of the current budget window.
+        start: its start, microseconds since 1970 UTC.
+        now: the time, same unit.
+    """
+    ahead = plan.made_at - now
+    if ahead > 0:
+        return ahead > _SET_BACK
+    return window != plan.window or _begun(rule, now - start) > plan.begun
 
 
 def step(rule: PacingRule, plan: PacingPlan, view: PaceView) -> PacingPlan:
     """Return the plan after the period that just ended; λ is kept when nothing was spent in it."""
     spend = view.settled_before - plan.mark
-    if plan.window > view.window:  # the clock went back: nothing that happened can be priced
+    if plan.made_at > view.now:  # the clock was set back: nothing that happened can be priced
         return _anchored(rule, plan, view)
     moved = plan if spend == 0 or rule.pacer == "fixed" else _moved(rule, plan, view, spend)
     return _anchored(rule, moved, view)
 
 
 def _anchored(rule: PacingRule, plan: PacingPlan, view: PaceView) -> PacingPlan:
-    mark = 0  # a new window begins empty, and what was settled in it already counts as its spend
-    if plan.window == view.window:
-        mark = view.settled_before
-    elif plan.window == "" or plan.window > view.window:  # first plan, or the clock went back
-        mark = view.settled
-    return replace(plan, window=view.window, index=_index(rule, view), mark=mark, made_at=view.now)
+    return replace(
+        plan,
+        window=view.window,
+        length=view.end - view.start,
+        begun=_begun(rule, view.now - view.start),
+        mark=view.settled,
+        made_at=view.now,
+    )
 
 
-def _index(rule: PacingRule, view: PaceView) -> int:
-    return int((view.now - view.start) // (rule.period_s * 1_000_000))
+def _begun(rule: PacingRule, position: int) -> int:
+    """Return when the period of a position in the window began, microseconds into the window."""
+    period = round(rule.period_s * 1_000_000)
+    return position - position % period
 
 
 def _moved(rule: PacingRule, plan: PacingPlan, view: PaceView, spend: Pico) -> PacingPlan:
@@ -278,24 +315,24 @@ def planned_share(rule: PacingRule, plan: PacingPlan, view: PaceView) -> float:
     `raw` and `flat` plan B/T, whatever happened before. The others also count the empty periods
     since the last step, so that thin traffic is not taken for overspending.
     """
-    length = view.end - view.start
+    length = plan.length or view.end - view.start
     period = rule.period_s * 1_000_000
     if rule.step == "raw" and rule.target == "flat":
         return view.limit * period / length
-    begun = plan.index * period
-    ended = length if plan.window != view.window else _index(rule, view) * period
+    same = plan.window == view.window
+    ended = _begun(rule, view.now - view.start) if same else length
     if rule.target == "flat":
-        return view.limit * max(period, ended - begun) / length
+        return view.limit * max(period, ended - plan.begun) / length
     left = max(0, view.limit - plan.mark)
-    return left * view.share_of_rest(begun / length, ended / length)
+    return left * view.share_of_rest(plan.begun / length, ended / length)
 
 
 def _bounded(rule: PacingRule, plan: PacingPlan, price: float) -> float:
     free = rule.step == "raw" or rule.pacer == "fixed"
     floor = 0.0 if free else plan.e_min / 2
     ceiling = math.inf if free or plan.e_max == 0 else 2 * plan.e_max
-    low = floor if rule.lambda_min is None else rule.lambda_min
-    high = ceiling if rule.lambda_max is None else rule.lambda_max
+    high = max(ceiling, rule.lambda_min or 0.0) if rule.lambda_max is None else rule.lambda_max
+    low = min(floor, high) if rule.lambda_min is None else rule.lambda_min
     return max(0.0, min(max(price, low), high))
 
 
@@ -307,8 +344,6 @@ def warming_up(rule: PacingRule, plan: PacingPlan) -> bool:
 def warmup_allowance(rule: PacingRule, plan: PacingPlan, view: PaceView) -> float:
     """Return the pico-dollars that the running period may spend during warm-up."""
     length = view.end - view.start
-    period = rule.period_s * 1_000_000
-    begun = plan.index * period / length
-    ended = min(1.0, (_index(rule, view) + 1) * period / length)
+    ended = min(1.0, (plan.begun + rule.period_s * 1_000_000) / length)
     left = max(0, view.limit - plan.mark)
-    return 1.5 * left * view.share_of_rest(begun, ended)
+    return 1.5 * left * view.share_of_rest(plan.begun / length, ended)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from budgetroute.pacing import PacingPlan
+    from budgetroute.pacing import Group, PacingPlan
     from budgetroute.records import Balance, Candidate, Limit, Request
     from budgetroute.router.equipment import Equipment
     from budgetroute.router.lanes import Lane
@@ -134,7 +134,7 @@ class Chooser:
         weights, by = lane.chain.classify(request)
         eligible = lane.eligible(request, weights[0][0])
         slate = eligible.slate
-        plan = self.pace.current(at, lambda calls: self.equipment.groups(calls, slate.rows))
+        plan = self.pace.current(at, lambda calls: self._curves(lane, request, calls))
         price, propensity = plan.price(draw)
         ranking = slate.rank(weights, sizing, price=price, floor=request.floor)
         ranking = self._warmed(slate, ranking, weights, sizing, plan, at)
@@ -153,6 +153,10 @@ class Chooser:
             gated=eligible.gated,
             slate=slate,
         )
+
+    def _curves(self, lane: Lane, request: Request, calls: float) -> Sequence[Group]:
+        """Return so many calls with the curves of what this route can send in general."""
+        return self.equipment.groups(calls, lane.open_to(request), route=lane.name)
 
     def _warmed(
         self,

@@ -61,6 +61,7 @@ class Router:
             window=self.till.day,
             limit=self.till.limit,
             rule=equipment.rule(),
+            curves=lambda calls: equipment.groups(calls, equipment.table().rows),
             calls_per_day=config.budget.calls_per_day,
             observers=(self.herald,),
         )

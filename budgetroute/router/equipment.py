@@ -78,9 +78,9 @@ class Equipment:
             warmup_periods=said.warmup_periods,
         )
 
-    def groups(self, calls: float, rows: Sequence[Row]) -> list[Group]:
-        """Return so many calls over these rows by prompt type, for the start-up program."""
-        table = self.table()
+    def groups(self, calls: float, rows: Sequence[Row], *, route: str | None = None) -> list[Group]:
+        """Return so many calls of a route over these rows by prompt type, for the start-up program."""
+        table = self.table(route)
         made = []
         for name, share in table.share.items():
             tokens = table.mean_input[name]

@@ -46,6 +46,7 @@ def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
         outcome = _reserve(router, pick, decision_id, at, limits, steps)
     if not isinstance(outcome, Grant):
         raise router.till.exceeded(outcome, at)
+    router.pace.saw(at, outcome.balances[0])
     return decision_of(
         pick,
         steps[outcome.index],

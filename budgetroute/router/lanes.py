@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from budgetroute.errors import ConfigError, NoEligibleAction, UnpricedModel
-from budgetroute.records import Action
+from budgetroute.records import Action, Pins
 from budgetroute.router.slate import Slate
 from budgetroute.router.table import Row, make_row
 from budgetroute.router.words import tally
@@ -126,6 +126,12 @@ class Lane:
         """Return the row of any action; cells only where the table knows the model."""
         known = self.table.row_for(action)
         return known or make_row(action, self._facts(action.model), {})
+
+    def open_to(self, request: Request) -> Sequence[Row]:
+        """Return the rows that requests like this one can have, its own pins and needs aside."""
+        plain = replace(request, pins=Pins(), ceiling=None, needs=frozenset())
+        left = [row for row in self.table.rows if self.gates.reason(row, plain) is None]
+        return left or self.table.rows
 
     def _key(self, request: Request, prompt_type: str) -> tuple[object, ...]:
         tight = self._shortest_context

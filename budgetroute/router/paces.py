@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -19,9 +20,17 @@ if TYPE_CHECKING:
 
     from budgetroute.pacing import Group, PacingRule
     from budgetroute.protocols import Observer, Store
+    from budgetroute.records import Balance
     from budgetroute.units import Pico
 
+logger = logging.getLogger("budgetroute.pace")
+
+Curves: TypeAlias = "Callable[[float], Sequence[Group]]"
+"""Number of calls → groups of requests with their curves."""
+
 _BUCKET_S = 900
+_FIRST_HOUR = 4  # buckets
+_DAY = 86_400_000_000
 _READ_AGAIN_US = 1_000_000
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(PacingPlan)
@@ -50,10 +59,6 @@ def period_of(window: Window, at: datetime) -> Period:
     return Period(period_id(window, at), micros_from_time(start), micros_from_time(end))
 
 
-def _no_groups(_calls: float) -> Sequence[Group]:
-    return ()
-
-
 class Pace:
     """The pacer of one budget.
 
@@ -64,6 +69,7 @@ class Pace:
         window: its budget window.
         limit: its budget.
         rule: the pacer's settings.
+        curves: number of calls → their curves, over all that config offers.
         calls_per_day: the user's hint; None = none.
         observers: told of each change of λ.
     """
@@ -77,6 +83,7 @@ class Pace:
         window: Window,
         limit: Pico,
         rule: PacingRule,
+        curves: Curves,
         calls_per_day: float | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
@@ -86,6 +93,7 @@ class Pace:
         self.window = window
         self.limit = limit
         self.rule = rule
+        self.curves = curves
         self.calls_per_day = calls_per_day
         self._observers = observers
         self._period: Period | None = None
@@ -93,20 +101,21 @@ class Pace:
         self._read_at = 0
         self._daily: tuple[str, float] = ("", 0.0)
         self._shape: tuple[str, tuple[float, ...] | None] = ("", None)
+        self._span: tuple[float, float] | None = None
+        self._calls: tuple[str, int] = ("", 0)
 
     def period(self, at: int) -> Period:
         """Return the current period; computed anew only when the window turns."""
-        if self._period is None or not self._period.holds(at):
-            self._period = period_of(self.window, time_from_micros(at))
-        return self._period
+        kept = self._period
+        if kept is None or not kept.holds(at):
+            kept = self._period = period_of(self.window, time_from_micros(at))
+        return kept
 
     def slot(self, at: int) -> Slot:
         """Return the slot the paced money is counted in."""
         return Slot(self.scope, self.period(at).id)
 
-    def current(
-        self, at: int, groups: Callable[[float], Sequence[Group]] = _no_groups
-    ) -> PacingPlan:
+    def current(self, at: int, curves: Curves | None = None) -> PacingPlan:
         """Return the plan in force, after making it or stepping it if that is due.
 
         A step that another process wrote first stands; ours is dropped. A plan that is not due is
@@ -114,20 +123,19 @@ class Pace:
 
         Args:
             at: microseconds since 1970 UTC.
-            groups: number of calls → their curves; asked for only when there is no plan yet.
+            curves: number of calls → the curves of what they can be sent to; asked for only when
+                there is no plan yet. None = all that config offers.
         """
-        period = self.period(at)
-        if self._seen is not None and self._is_fresh(at):
-            seen = self._seen[1]
-            if not self._is_due(seen, period, at):
-                return seen
+        seen = self.last_seen()
+        if seen is not None and self._is_fresh(at) and not self._is_due(seen, at):
+            return seen
         stored = self.store.load_plan(self.scope)
         self._read_at = at
         plan = self._decoded(stored.version, stored.value)
-        if plan is not None and not self._is_due(plan, period, at):
+        if plan is not None and not self._is_due(plan, at):
             return plan
         view = self.view(plan, at)
-        fresh = self._started(view, groups) if plan is None else pacing.step(self.rule, plan, view)
+        fresh = self._started(view, curves) if plan is None else pacing.step(self.rule, plan, view)
         if not self._save(fresh, stored.version):
             return self.known() or fresh
         self._tell(plan, fresh, view)
@@ -177,32 +185,40 @@ class Pace:
         balances = self.store.snapshot(slots)
         return balances[0].settled, balances[-1].settled
 
-    def _is_due(self, plan: PacingPlan, period: Period, at: int) -> bool:
-        if plan.window != period.id:
-            return True
-        return (at - period.start) // (self.rule.period_s * 1_000_000) > plan.index
+    def _is_due(self, plan: PacingPlan, at: int) -> bool:
+        period = self.period(at)
+        return pacing.due(self.rule, plan, window=period.id, start=period.start, now=at)
 
     def _is_fresh(self, at: int) -> bool:
         return 0 <= at - self._read_at < _READ_AGAIN_US
 
-    def _started(self, view: PaceView, groups: Callable[[float], Sequence[Group]]) -> PacingPlan:
-        rest = 1.0 - view.share_of_rest(0.0, (view.now - view.start) / (view.end - view.start))
-        calls = self.calls_per_day or self._calls_seen(view.window) or DEFAULT_CALLS_PER_DAY
-        days = (view.end - view.start) / 86_400_000_000
-        return pacing.start(self.rule, groups(calls * days * rest), view)
+    def _started(self, view: PaceView, curves: Curves | None) -> PacingPlan:
+        daily = self.calls_per_day or self._calls_seen(view.window) or DEFAULT_CALLS_PER_DAY
+        calls = daily * (view.end - view.start) / _DAY
+        return pacing.start(self.rule, (curves or self.curves)(calls), view)
 
     def _calls_seen(self, window: str) -> float | None:
-        """Return the calls of the last full window, None when there was none."""
+        """Return the calls of the latest window before this one, None when there was none."""
+        kind = window.partition(":")[0] + ":"
         past = self.store.history(self.scope)
-        full = [past[key].calls for key in sorted(past) if key != window and past[key].calls]
-        return float(full[-1]) if full else None
+        full = [key for key in past if key.startswith(kind) and key < window and past[key].calls]
+        return float(past[max(full)].calls) if full else None
 
     def _decoded(self, version: int, value: str | None) -> PacingPlan | None:
         if value is None:
             return None
         if self._seen is None or self._seen[0] != version:
-            self._seen = (version, _DECODER.decode(value))
+            plan = _plan_from(value)
+            if plan is None:
+                return None
+            self._seen = (version, pacing.in_force(self.rule, self._spanned(plan)))
         return self._seen[1]
+
+    def _spanned(self, plan: PacingPlan) -> PacingPlan:
+        """Return a kept plan with the bounds of today's curves: prices and profiles change."""
+        if self._span is None:
+            self._span = pacing.span(self.curves(1.0))
+        return replace(plan, e_min=self._span[0], e_max=self._span[1])
 
     def known(self) -> PacingPlan | None:
         """Return the stored plan as it is, None before the first call."""
@@ -218,14 +234,28 @@ class Pace:
         period = self.period(at)
         if self._daily[0] != period.id:
             self._daily = (period.id, self.calls_per_day or self._calls_seen(period.id) or 0.0)
+        daily = self._daily[1]
+        if daily == 0.0:
+            return 0.0
         done = (at - period.start) / (period.end - period.start)
-        share = forecast.share_between(self.shape(period), done, 1.0)
-        return self._daily[1] * share
+        share = forecast.share_between(self.shape(period), 0.0, done)
+        level = forecast.level(self._calls_of(period), expected=daily * share, daily=daily)
+        return level * daily * (1.0 - share)
+
+    def saw(self, at: int, balance: Balance) -> None:
+        """Note the window's sums after a reservation, so that they need not be asked for."""
+        self._calls = (self.period(at).id, balance.calls)
+
+    def _calls_of(self, period: Period) -> int:
+        if self._calls[0] != period.id:
+            (balance,) = self.store.snapshot([Slot(self.scope, period.id)])
+            self._calls = (period.id, balance.calls)
+        return self._calls[1]
 
     def catch_up(self, at: int) -> None:
         """Step a plan whose period has ended; without a plan there is nothing to do."""
         plan = self.last_seen() or self.known()
-        if plan is not None and self._is_due(plan, self.period(at), at):
+        if plan is not None and self._is_due(plan, at):
             self.current(at)
 
     def _save(self, plan: PacingPlan, version: int) -> bool:
@@ -254,11 +284,22 @@ DEFAULT_CALLS_PER_DAY = 1000.0
 def shape_of_past(
     counts: Mapping[tuple[str, str], int], window: str, *, app: str
 ) -> tuple[float, ...] | None:
-    """Return the shape of an app's past windows from (group, bucket) counts, the running one left out."""
+    """Return the shape of an app's past windows from (group, bucket) counts; None without a past."""
     days: dict[str, dict[int, int]] = {}
     for (group, bucket), count in counts.items():
         day, _, number = bucket.partition("#")
-        if group.startswith(f"{app}|") and day != window and int(number) < forecast.BUCKETS:
+        if group.startswith(f"{app}|") and day < window and int(number) < forecast.BUCKETS:
             per_bucket = days.setdefault(day, {})
             per_bucket[int(number)] = per_bucket.get(int(number), 0) + count
+    first = min(days, default=None)
+    if first is not None and min(days[first]) >= _FIRST_HOUR:
+        del days[first]  # the app began in mid-day; that says nothing of mornings
     return forecast.shape_from_days([days[day] for day in sorted(days)])
+
+
+def _plan_from(value: str) -> PacingPlan | None:
+    try:
+        return _DECODER.decode(value)
+    except msgspec.MsgspecError as err:
+        logger.warning("the kept shadow price cannot be read, pacing starts over: %s", err)
+        return None
