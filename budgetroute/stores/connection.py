@@ -71,6 +71,8 @@ class SharedConnection:
         """Return a connection to the file that `path` names now; the caller holds `lock`."""
         if self._connection is not None and self._pid == os.getpid():
             if identity_of(self._path) == self.identity:
+                if self._connection.in_transaction:  # left open by an interrupt: undo it
+                    self._connection.execute("ROLLBACK")
                 return self._connection
             _log.warning("store %s was removed or replaced while open; opening anew", self._path)
             self.drop()
@@ -122,7 +124,7 @@ def identity_of(path: str | Path) -> Identity | None:
     """Return which file `path` names now; None when there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116 - called per operation, a Path costs four times as much
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -55,6 +56,7 @@ class MemoryStore:
         self._closed: dict[str, None] = {}
         self._arrivals: dict[tuple[str, str], tuple[int, int]] = {}
         self._plans: dict[str, StoredPlan] = {}
+        self._oldest: float = math.inf
 
     def now(self) -> datetime:
         """Return the clock's time."""
@@ -173,6 +175,7 @@ class MemoryStore:
             ask.record,
         )
         self._held[ask.attempt] = ask.lease_until
+        self._oldest = min(self._oldest, ask.at)
         for limit, balance in zip(ask.limits, grant.balances, strict=True):
             self._sums[limit.slot] = balance
         if ask.arrival is not None:
@@ -184,6 +187,7 @@ class MemoryStore:
         slots = tuple(dict.fromkeys(bill.slots))
         row = _Row(bill.attempt, bill.decision, bill.at, bill.at, slots, attempt)
         self._rows[bill.attempt] = row
+        self._oldest = min(self._oldest, bill.at)
         return row
 
     def _apply(self, slots: Iterable[Slot], change: Balance) -> None:
@@ -203,14 +207,17 @@ class MemoryStore:
             del self._closed[oldest], self._rows[oldest]
 
     def _forget(self, before: int) -> None:
-        old = [name for name, row in self._rows.items() if row.at < before]
-        for name in old:
+        if self._oldest >= before:
+            return
+        for name in [name for name, row in self._rows.items() if row.at < before]:
             if name not in self._held:
                 del self._rows[name]
                 self._closed.pop(name, None)
-        stale = [key for key, (_, at) in self._arrivals.items() if at < before]
-        for key in stale:
+        for key in [key for key, (_, first) in self._arrivals.items() if first < before]:
             del self._arrivals[key]
+        rows = (row.at for row in self._rows.values())
+        arrivals = (first for _, first in self._arrivals.values())
+        self._oldest = min(min(rows, default=math.inf), min(arrivals, default=math.inf))
 
 
 def _entry(row: _Row) -> Entry:

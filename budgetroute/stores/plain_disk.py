@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from diskcache.core import MODE_RAW, UNKNOWN, Disk
+from diskcache.core import MODE_PICKLE, UNKNOWN, Disk
 
 from budgetroute.errors import StoreError
 from budgetroute.stores.messages import StrangeContentError
@@ -15,7 +15,7 @@ _INT_BITS = 63
 
 
 class PlainDisk(Disk):  # type: ignore[misc]  # diskcache has no types
-    """Keeps int, float, str and bytes, in the database itself; refuses everything else.
+    """Keeps int, float, str and bytes; refuses everything else.
 
     A pickle runs code when it is read, and diskcache reads whatever someone put in its folder.
     """
@@ -39,8 +39,8 @@ class PlainDisk(Disk):  # type: ignore[misc]  # diskcache has no types
         return written
 
     def fetch(self, mode: int, filename: str | None, value: object, read: bool) -> object:
-        """Return the value from the database; StrangeContentError if it is a pickle or a file."""
-        if mode != MODE_RAW:
+        """Return the value from the database or its file; StrangeContentError if it is a pickle."""
+        if mode == MODE_PICKLE:
             raise _pickled("value")
         return super().fetch(mode, filename, value, read)
 
@@ -56,6 +56,6 @@ def _plain(value: object) -> object:
 
 def _pickled(what: str) -> StrangeContentError:
     return StrangeContentError(
-        f"a cache holds a {what} that budgetroute never writes (a pickle or a file). It was not "
-        f"read. Find out who put it there and delete the folder."
+        f"a cache holds a {what} that budgetroute never writes, a pickle. It was not read. Find out "
+        f"who put it there and delete the folder."
     )
