@@ -164,7 +164,7 @@ def solve(groups: Sequence[Group], budget: float) -> tuple[float, float, float]:
     >>> round(low, 1), round(high, 1), round(f, 2)
     (61.2, 600.0, 0.5)
     """
-    bought = _floor_cost(groups)
+    bought = floor_cost(groups)
     steps = sorted(_weighted_segments(groups), reverse=True)
     if not steps:
         return _UNSOLVED, _UNSOLVED, 0.0
@@ -178,7 +178,8 @@ def solve(groups: Sequence[Group], budget: float) -> tuple[float, float, float]:
     return efficiencies[-1] / 2, efficiencies[-1] / 2, 1.0
 
 
-def _floor_cost(groups: Sequence[Group]) -> float:
+def floor_cost(groups: Sequence[Group]) -> float:
+    """Return the dollars that these requests take at the least."""
     return sum(group.count * min(cost for cost, _ in group.points) for group in groups)
 
 

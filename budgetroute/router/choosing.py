@@ -7,6 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from budgetroute import pacing
 from budgetroute.errors import BudgetRouteError, NoEligibleAction, ProfileError, StoreError
 from budgetroute.policy import flip_price
 from budgetroute.records import Decision
@@ -43,6 +44,8 @@ ROUTING_FAILURES = (
 )
 """What a failure of routing itself can be; the baseline is taken then, unless `strict`."""
 _GUARD = 1.5
+_FLOOR_PRIOR = 50  # requests that the profile's own traffic counts as in the mean cheapest cost
+_FLOOR_MEMORY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class Chooser:
         self.pace = pace
         self.overheads = overheads
         self.strict = equipment.config.strict
+        self._floor: tuple[float, int] | None = None
 
     def pick(self, request: Request, draw: float, at: int) -> Pick:
         """Rank what may serve a request at today's price.
@@ -194,8 +198,12 @@ class Chooser:
         logger.warning("%s; taking it", text)
 
     def _guard(self, ranking: Ranking, at: int) -> Pico:
+        """Return what must stay free: 1.5 × the traffic to come at its mean cheapest cost."""
         cheapest = min(c.cost for c in (*ranking.best, *ranking.steps))
-        return pico_estimate(_GUARD * cheapest * self.pace.calls_to_come(at))
+        mean, count = self._floor or (pacing.floor_cost(self.pace.curves(1.0)), _FLOOR_PRIOR)
+        mean += (cheapest - mean) / (count + 1)
+        self._floor = (mean, min(count + 1, _FLOOR_MEMORY))
+        return pico_estimate(_GUARD * mean * self.pace.calls_to_come(at))
 
     def _sizing(self, lane: Lane, request: Request) -> Sizing:
         default = lane.settings.input_tokens if request.hidden_input else 0
