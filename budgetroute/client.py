@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.backends.failures import is_retryable, retry_after
 from budgetroute.calls.flight import Flight
-from budgetroute.calls.prompts import Prompt, read_prompt, with_cot
-from budgetroute.calls.routers import default_router, is_off
+from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
+from budgetroute.calls.routers import default_router, is_off, usual_cap
+from budgetroute.calls.said import CAP_NAMES, said_in
 from budgetroute.context import current_pins, current_runs, current_tags
 from budgetroute.errors import BudgetRouteError, ConfigError
 from budgetroute.records import AXES, Action, Pins, Plan, Request
-from budgetroute.units import is_whole
+from budgetroute.units import is_amount, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tenacity import AsyncRetrying, RetryCallState, Retrying
 
+    from budgetroute.calls.said import Said
     from budgetroute.records import Axis
     from budgetroute.router import Router
 
@@ -32,7 +35,8 @@ BACKOFF_S = 0.5
 """First back-off between attempts, seconds; doubled and jittered, at most 8 s."""
 _BACKOFF_MAX_S = 8.0
 _DEFAULT_TIMEOUT_S = 600.0
-_CAP_NAMES = ("max_tokens", "max_completion_tokens")
+_SAID = frozenset({*CAP_NAMES, "reasoning_effort", "temperature", "n"})
+"""Parameters that come back as parts of the action."""
 _SENT: frozenset[Axis] = frozenset(AXES)
 
 
@@ -107,19 +111,21 @@ def completion(  # noqa: PLR0913 - litellm's call and what a route can be told
 
     backend = LiteLLMBackend()
     if is_off(router):
-        return backend.complete(messages=list(messages), model=model, timeout=timeout, **extra)
+        return backend.complete(**_untouched(messages, model, timeout, extra))
     order = _order(
         messages, model, extra,
         route=route, prompt_type=prompt_type, floor=floor, require=require, providers=providers,
         attempts=attempts, timeout=timeout, router=router,
     )  # fmt: skip
-    flight = Flight(order.router, order.request)
+    flight = Flight(order.router, order.request, unsent=(ConfigError,))
     for attempt in _retrying(order):
         with attempt:
             if attempt.retry_state.attempt_number > 1:
                 flight.retry()
+            with flight.until_sent():
+                sent = order.arguments(flight)
             with flight:
-                answer = backend.complete(**order.arguments(flight))
+                answer = backend.complete(**sent)
                 flight.finish(answer)
             return answer
     raise AssertionError("tenacity re-raises the last error")
@@ -144,24 +150,36 @@ async def acompletion(  # noqa: PLR0913 - litellm's call and what a route can be
 
     backend = LiteLLMBackend()
     if is_off(router):
-        return await backend.acomplete(
-            messages=list(messages), model=model, timeout=timeout, **extra
-        )
+        return await backend.acomplete(**_untouched(messages, model, timeout, extra))
     order = _order(
         messages, model, extra,
         route=route, prompt_type=prompt_type, floor=floor, require=require, providers=providers,
         attempts=attempts, timeout=timeout, router=router,
     )  # fmt: skip
-    flight = Flight(order.router, order.request)
+    flight = Flight(order.router, order.request, unsent=(ConfigError,))
     async for attempt in _aretrying(order):
         with attempt:
             if attempt.retry_state.attempt_number > 1:
                 flight.retry()
+            with flight.until_sent():
+                sent = order.arguments(flight)
             with flight:
-                answer = await backend.acomplete(**order.arguments(flight))
+                answer = await backend.acomplete(**sent)
                 flight.finish(answer)
             return answer
     raise AssertionError("tenacity re-raises the last error")
+
+
+def _untouched(
+    messages: Sequence[Any], model: str | None, timeout: float | None, extra: dict[str, Any]
+) -> dict[str, Any]:
+    """Return litellm's arguments as they were passed, for calls while budgetroute is off."""
+    if model is None:
+        raise ConfigError(
+            "completion() was called without model= while budgetroute is off, so nobody chooses "
+            'one; pass model="gpt-4o-mini", or turn it on (mode = "on", no BUDGETROUTE_DISABLE).'
+        )
+    return {**extra, "messages": messages, "model": model, "timeout": timeout}
 
 
 def _order(  # noqa: PLR0913 - see `completion`
@@ -178,52 +196,72 @@ def _order(  # noqa: PLR0913 - see `completion`
     timeout: float | None,
     router: Router | None,
 ) -> _Order:
-    _check(messages, attempts, timeout)
+    _check(attempts, timeout)
     asked = router or default_router()
-    prompt = read_prompt(list(messages), extra)
-    cap = next((extra.pop(name) for name in _CAP_NAMES if extra.get(name) is not None), None)
+    arguments = {**extra, "messages": _turns(messages), "model": model}
+    prompt = read_prompt(arguments["messages"], arguments)
+    said = said_in(arguments, where="completion()")
+    rest = {name: value for name, value in extra.items() if name not in _SAID}
     limit = timeout or asked.config.route(route).timeout_s or _DEFAULT_TIMEOUT_S
+    tags = current_tags()
     request = Request(
         route=route,
         text=prompt.text,
         size=prompt.size,
-        baseline=_baseline(model, cap, extra),
-        pins=current_pins().over(
-            Pins(temperature=extra.pop("temperature", None), n=extra.pop("n", None))
-        ),
-        ceiling=cap,
+        baseline=_baseline(said, asked),
+        pins=_pins(said, may_instruct=may_instruct(arguments)),
+        ceiling=said.cap,
         sendable=_SENT,
         needs=prompt.needs,
         providers=None if providers is None else frozenset(providers),
         require=frozenset(require),
         floor=floor,
         prompt_type=prompt_type,
-        tags=current_tags(),
+        tags=tags,
         run_limits=tuple((run.id, run.limit) for run in current_runs()),
         timeout_s=limit,
-        seed=current_tags().get("request_id"),
+        seed=tags.get("request_id"),
     )
-    return _Order(request, prompt, asked, extra, attempts, time.monotonic() + limit)
+    return _Order(request, prompt, asked, rest, attempts, time.monotonic() + limit)
 
 
-def _check(messages: Any, attempts: int, timeout: float | None) -> None:  # noqa: ANN401 - whatever was passed
-    if isinstance(messages, str) or not messages:
-        raise BudgetRouteError(
-            f"completion(messages=…): a non-empty list of messages is needed, found "
-            f"{type(messages).__name__} of length {len(messages or ())}; write "
-            '[{"role": "user", "content": "…"}]'
-        )
+def _turns(messages: Any) -> list[Any]:  # noqa: ANN401 - whatever was passed
+    """Return the messages as a list; raises BudgetRouteError for what is none."""
+    turns = [] if messages is None or isinstance(messages, str | Mapping) else list(messages)
+    odd = next((m for m in turns if not (isinstance(m, Mapping) or hasattr(m, "role"))), None)
+    if turns and odd is None:
+        return turns
+    found = f"a message of type {type(odd).__name__}" if turns else _shown(messages)
+    raise BudgetRouteError(
+        f"completion(messages=…): a non-empty list of messages is needed, found {found}; write "
+        '[{"role": "user", "content": "…"}]'
+    )
+
+
+def _shown(messages: object) -> str:
+    return type(messages).__name__ if messages else f"an empty {type(messages).__name__}"
+
+
+def _check(attempts: int, timeout: float | None) -> None:
     if not is_whole(attempts):
         raise ConfigError(f"completion(attempts={attempts!r}): a whole number of 1 or more")
-    if timeout is not None and not timeout > 0:
+    if timeout is not None and not (is_amount(timeout) and timeout > 0):
         raise ConfigError(f"completion(timeout={timeout!r}): seconds, more than 0")
 
 
-def _baseline(model: str | None, cap: int | None, extra: dict[str, Any]) -> Action | None:
-    effort = extra.pop("reasoning_effort", None)
-    if model is None or cap is None:
+def _baseline(said: Said, router: Router) -> Action | None:
+    if said.model is None:
         return None
-    return Action(model, cap, reasoning_effort=effort)
+    cap = said.cap or usual_cap(router, said.model)
+    if cap is None:
+        return None
+    return Action(said.model, cap, reasoning_effort=said.reasoning_effort)
+
+
+def _pins(said: Said, *, may_instruct: bool) -> Pins:
+    """Return what is fixed; the instruction spoils an answer that has a form to keep."""
+    cot = None if may_instruct else False
+    return current_pins().over(Pins(cot=cot, temperature=said.temperature, n=said.n))
 
 
 def _retrying(order: _Order) -> Retrying:

@@ -1,4 +1,7 @@
-"""A flight: one decided call, from its reservation to exactly one settlement or release."""
+"""A flight: one decided call, from its reservation to exactly one settlement or release.
+
+The user's answer outlives everything here: what fails after the call is logged, never raised.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,6 @@ logger = logging.getLogger("budgetroute.spend")
 
 _current: ContextVar[Flight | None] = ContextVar("budgetroute_flight", default=None)
 _last: ContextVar[Decision | None] = ContextVar("budgetroute_last", default=None)
-_READING_FAILURES = (
-    BudgetRouteError,
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-)
 
 
 def record(response: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
@@ -65,6 +60,7 @@ class Flight:
         router: who decided.
         request: what was asked.
         usage_of: reads usage from the function's result instead of the usual shapes.
+        unsent: exceptions that prove that nothing was sent.
     """
 
     def __init__(
@@ -73,6 +69,7 @@ class Flight:
         request: Request,
         *,
         usage_of: Callable[[Any], Any] | None = None,
+        unsent: tuple[type[Exception], ...] = (),
     ) -> None:
         self.router = router
         self.request = request
@@ -80,6 +77,7 @@ class Flight:
         self.attempt = 1
         self.settlement: Settlement | None = None
         self._usage_of = usage_of
+        self._unsent = unsent
         self._usages: list[Usage] = []
         self._unread = 0
         self._landed = False
@@ -97,15 +95,12 @@ class Flight:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._leave()
         if self._handed_over:
             self._handed_over = False
-            return
-        if self._token is not None:
-            _current.reset(self._token)
-            self._token = None
-        if error is not None:
+        elif error is not None:
             self.fail(error)
-        elif not self._landed:
+        else:
             self._settle()
 
     @contextlib.contextmanager
@@ -114,44 +109,52 @@ class Flight:
         try:
             yield
         except BaseException:
-            self._landed = True
-            self.router.release(self.decision, attempt=self.attempt)
+            self._release()
             raise
 
     def handed_over(self) -> Flight:
         """Let go of this block: the flight goes on in a coroutine that enters it again."""
-        if self._token is not None:
-            _current.reset(self._token)
-            self._token = None
         self._handed_over = True
         return self
 
     def record(self, response: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
         """Note the usage of one response of the function's body."""
-        usage = self._read(response)
+        usage = read_usage(response)
         if usage is None:
             self._unread += 1
+            self._say_unknown(response)
         else:
             self._usages.append(usage)
 
     def finish(self, result: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
-        """Settle by what was recorded, else by the usage that the result reports."""
+        """Settle by what was recorded, else by the usage that the result reports.
+
+        Of several declared calls the result reports only one, so without `record` it counts as
+        unknown.
+        """
         if not self._usages and not self._unread:
-            usage = self._read(result)
-            if usage is not None:
+            usage = self._read(result) if self.request.calls == 1 else None
+            if usage is None:
+                self._say_unknown(result)
+            else:
                 self._usages.append(usage)
         self._settle()
 
     def fail(self, error: BaseException) -> None:
-        """Settle or release after an exception."""
+        """Settle or release after an exception.
+
+        What was recorded is billed. It is all there is if every declared call was recorded, or if
+        the one that failed was not billed.
+        """
         if self._landed:
             return
-        verdict = billing_of(error)
-        if self._usages or self._unread or verdict == "unknown":
-            self._settle(complete=verdict != "unknown")
+        unknown = not isinstance(error, self._unsent) and billing_of(error) == "unknown"
+        if self._usages or self._unread:
+            self._settle(complete=not unknown or len(self._usages) >= self.request.calls)
+        elif unknown:
+            self._settle(complete=False)
         else:
-            self._landed = True
-            self.router.release(self.decision, attempt=self.attempt)
+            self._release()
 
     def retry(self) -> None:
         """Hold money for one more attempt of the same action.
@@ -163,6 +166,12 @@ class Flight:
         self.attempt += 1
         self._usages, self._unread, self._landed = [], 0, False
 
+    def _leave(self) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            with contextlib.suppress(ValueError):  # closed from another context, as by a collector
+                _current.reset(token)
+
     def _settle(self, *, complete: bool = True) -> None:
         """Book once: the recorded usage if it is all there, else the expected cost."""
         if self._landed:
@@ -173,20 +182,39 @@ class Flight:
             self.settlement = self.router.settle(
                 self.decision, self._usages if known else (), attempt=self.attempt
             )
-        except _READING_FAILURES as err:  # the answer is there and paid for: never lose it for us
-            logger.warning(
-                "settlement of %s failed (%s); its hold stays until its lease ends",
-                self.decision.id,
-                type(err).__name__,
-            )
+        except Exception as err:  # noqa: BLE001 - the answer is there and paid for: it is not lost for us
+            self._say_unbooked("settlement", err)
 
-    def _read(self, response: Any) -> Usage | None:  # noqa: ANN401 - the caller's or the library's own type
+    def _release(self) -> None:
+        self._landed = True
         try:
-            return read_usage(response if self._usage_of is None else self._usage_of(response))
-        except _READING_FAILURES as err:
-            logger.warning(
-                "usage of %s could not be read (%s); it counts as unknown",
-                self.decision.id,
-                type(err).__name__,
+            self.router.release(self.decision, attempt=self.attempt)
+        except Exception as err:  # noqa: BLE001 - the call's own error is what the user must see
+            self._say_unbooked("release", err)
+
+    def _read(self, result: Any) -> Usage | None:  # noqa: ANN401 - the caller's or the library's own type
+        if self._usage_of is None:
+            return read_usage(result)
+        try:
+            return read_usage(self._usage_of(result))
+        except Exception as err:  # noqa: BLE001 - the user's own function, after a paid call
+            self.router.herald.warn(
+                f"route {self.request.route!r}: usage= failed with {type(err).__name__}"
             )
             return None
+
+    def _say_unknown(self, response: object) -> None:
+        self.router.herald.warn(
+            f"route {self.request.route!r}: {type(response).__name__} does not say what the "
+            f"{self.request.calls} declared call(s) used; the expected cost is booked and the rest "
+            "of the worst case stays held. In a function of yours return the response, call "
+            "record(response) for each one, or say @route(usage=…)."
+        )
+
+    def _say_unbooked(self, what: str, err: Exception) -> None:
+        logger.warning(
+            "%s of %s failed (%s); its hold stays until its lease ends",
+            what,
+            self.decision.id,
+            type(err).__name__,
+        )

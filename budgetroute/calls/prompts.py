@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from budgetroute.router.table import COT_INSTRUCTION
 from budgetroute.tokens import O200k, measure_messages, prompt_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
 _NOTHING = InputSize(tokens=0, utf8_bytes=0)
 _tokenizer = O200k()
@@ -38,10 +39,11 @@ def read_prompt(source: Any, arguments: Mapping[str, Any]) -> Prompt:  # noqa: A
 
     Args:
         source: a string, a list of messages, or None when the call has no visible prompt.
-        arguments: the call's other arguments; `tools` and `response_format` count.
+        arguments: the call's other arguments; `tools`, `functions` and `response_format` count.
     """
-    tools, schema = arguments.get("tools"), arguments.get("response_format")
-    needs = _needs(tools or arguments.get("functions"), schema)
+    tools = [given for name in ("tools", "functions") if (given := arguments.get(name))]
+    schema = arguments.get("response_format") or None
+    needs = _needs(tools, schema)
     if isinstance(source, str):
         return Prompt(prompt_text([source]), _tokenizer.measure(source), needs)
     if isinstance(source, list | tuple):
@@ -55,13 +57,26 @@ def read_prompt(source: Any, arguments: Mapping[str, Any]) -> Prompt:  # noqa: A
 def _needs(tools: Any, schema: Any) -> frozenset[str]:  # noqa: ANN401 - the caller's or the library's own type
     needs = {"tools"} if tools else set()
     if schema is not None and not (
-        isinstance(schema, dict) and schema.get("type") in {"text", "json_object"}
+        isinstance(schema, Mapping) and schema.get("type") in {"text", "json_object"}
     ):
         needs.add("response_schema")
     return frozenset(needs)
 
 
-def with_cot(messages: list[Any]) -> list[Any]:
+def may_instruct(arguments: Mapping[str, Any]) -> bool:
+    """Say whether a call's messages can take the chain-of-thought instruction.
+
+    Not where the answer has a form to keep: with tools or a response format.
+    """
+    messages, schema = arguments.get("messages"), arguments.get("response_format")
+    if arguments.get("tools") or arguments.get("functions"):
+        return False
+    if schema and not (isinstance(schema, Mapping) and schema.get("type") == "text"):
+        return False
+    return isinstance(messages, list | tuple) and bool(messages)
+
+
+def with_cot(messages: Sequence[Any]) -> list[Any]:
     """Return the messages with the chain-of-thought instruction after the last user turn's text.
 
     The caller's list and messages are not changed.

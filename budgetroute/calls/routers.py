@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from budgetroute.config import is_disabled
+from budgetroute.errors import UnpricedModel
 
 if TYPE_CHECKING:
     from budgetroute.router import Router
@@ -35,6 +36,14 @@ def set_default_router(router: Router | None) -> None:
     """Use this router for calls that name none; None makes the next call build one from config."""
     global _default  # noqa: PLW0603 - one router per process is the point
     _default = router
+
+
+def usual_cap(router: Router, model: str) -> int | None:
+    """Return the cap that holds where a request sends none: the model's own; None = unknown."""
+    try:
+        return router.equipment.facts(model).card.max_output_tokens
+    except UnpricedModel:
+        return None
 
 
 def is_off(router: Router | None) -> bool:

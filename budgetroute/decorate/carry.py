@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from budgetroute.calls.prompts import Prompt, read_prompt, with_cot
+from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
+from budgetroute.calls.routers import default_router, usual_cap
+from budgetroute.calls.said import CAP_NAMES, Said, said_in
 from budgetroute.context import current_pins, current_runs, current_tags
-from budgetroute.decorate.shape import CAP_NAMES
+from budgetroute.decorate.sending import cap_name, parts_for, put
 from budgetroute.errors import ConfigError
 from budgetroute.records import Action, Pins, Plan, Request
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Mapping
 
     from budgetroute.decorate.options import Options
     from budgetroute.decorate.shape import Shape
-    from budgetroute.records import Decision
+    from budgetroute.records import Axis, Decision
     from budgetroute.router import Router
 
-_ROUTED = {*CAP_NAMES, "model", "cot", "reasoning_effort", "temperature", "n", "plan"}
+ROUTED = frozenset({*CAP_NAMES, "model", "cot", "reasoning_effort", "temperature", "n", "plan"})
+"""Parameters that an action is injected into."""
+_READY = (list, tuple, str, Mapping)
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One call's arguments: as bound to the signature, and flat, each by its name."""
+    """One call's arguments: as bound to the signature, flat by name, and what they say."""
 
     bound: inspect.BoundArguments
     passed: dict[str, Any]
+    said: Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,41 +44,55 @@ class Carrier:
         shape: what the function can carry.
         options: what `@route(...)` was told.
         route: the route's name.
+        usual: what the function's defaults say about the action.
     """
 
     shape: Shape
     options: Options
     route: str
+    usual: Said = field(init=False)
+
+    def __post_init__(self) -> None:
+        defaults = {name: v for name, v in self.shape.defaults.items() if name in ROUTED}
+        where = f"@route on {self.shape.name}()"
+        object.__setattr__(self, "usual", said_in(defaults, where=where))
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """Return a call's arguments, without defaults.
 
         Raises:
             TypeError: the call does not fit the function, as calling it would.
+            ConfigError: a routed parameter has a value that is no part of an action.
         """
-        bound = self.shape.signature.bind_partial(*args, **kwargs)
+        shape = self.shape
+        bound = shape.signature.bind_partial(*args, **kwargs)
         passed = dict(bound.arguments)
-        if self.shape.extra is not None and self.shape.extra in passed:
-            passed |= passed.pop(self.shape.extra)
-        return Bound(bound, passed)
+        if shape.extra is not None and shape.extra in passed:
+            passed |= passed.pop(shape.extra)
+        messages = passed.get("messages")
+        if isinstance(messages, Iterable) and not isinstance(messages, _READY):
+            passed["messages"] = list(messages)  # read once here, and sent as this list
+            put(shape, bound.arguments, {"messages": passed["messages"]})
+        return Bound(bound, passed, said_in(passed, where=f"{shape.name}()"))
 
     def request(self, call: Bound) -> tuple[Request, Prompt]:
         """Return the request that a call makes, with its prompt."""
         passed = call.passed
         prompt = self._prompt(call)
         options, shape = self.options, self.shape
-        pins, ceiling = self._pins(passed)
+        sendable = shape.sendable if may_instruct(passed) else shape.sendable_as_text
+        baseline = self._baseline(call.said)
         tags = current_tags()
         request = Request(
             route=self.route,
             text=prompt.text,
             size=prompt.size,
-            baseline=self._baseline(passed),
-            pins=pins,
-            ceiling=ceiling,
-            sendable=shape.sendable if prompt.messages else shape.sendable_as_text,
+            baseline=baseline,
+            pins=self._pins(call.said, sendable, baseline),
+            ceiling=call.said.cap if shape.is_client else None,
+            sendable=sendable,
             needs=prompt.needs,
-            providers=options.providers,
+            providers=self._providers(call.said, baseline),
             own_client=shape.own_client,
             hidden_input=not shape.is_client,
             require=options.require,
@@ -88,99 +107,91 @@ class Carrier:
         return request, prompt
 
     def injected(
-        self, decision: Decision, prompt: Prompt, passed: Mapping[str, Any], router: Router
+        self, decision: Decision, prompt: Prompt, call: Bound, router: Router
     ) -> dict[str, Any]:
-        """Return the keyword arguments that carry the decision; the caller's own ones stay."""
+        """Return what carries the decision, by parameter; the caller's own arguments stay."""
         action, shape = decision.action, self.shape
-        messages = prompt.messages
-        if messages is not None and action.cot and "cot" not in shape.names:
-            messages = with_cot(messages)
-        cap_name = self._cap_name(action, passed, router)
+        name = cap_name(shape, call.said, action, router)
         if shape.takes_plan:
-            return {"plan": Plan(action, messages, cap_name)}
-        sent = self._parts(action, cap_name)
-        if messages is not prompt.messages:
-            sent["messages"] = messages
+            messages = prompt.messages
+            return {
+                "plan": Plan(
+                    action, with_cot(messages) if messages and action.cot else messages, name
+                )
+            }
+        sent = parts_for(shape, said=call.said, usual=self.usual, action=action, cap_name=name)
+        if action.cot and "cot" not in shape.names and may_instruct(call.passed):
+            sent["messages"] = with_cot(call.passed["messages"])
         return sent
 
     def merged(
         self, call: Bound, sent: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments to call the function with: the caller's, and what is sent."""
-        arguments, extra = call.bound.arguments, self.shape.extra
-        for name, value in sent.items():
-            if name in self.shape.signature.parameters:
-                arguments[name] = value
-            elif extra is not None:
-                arguments[extra] = {**arguments.get(extra, {}), name: value}
+        """Return the arguments to call the function with: the caller's, and what is sent.
+
+        Raises:
+            TypeError: a required argument is missing, as calling the function would say.
+        """
+        arguments = call.bound.arguments
+        put(self.shape, arguments, sent)
+        missing = self.shape.required - arguments.keys()
+        if missing:
+            names = ", ".join(repr(n) for n in self.shape.signature.parameters if n in missing)
+            raise TypeError(f"{self.shape.name}() is missing required arguments: {names}")
         return call.bound.args, call.bound.kwargs
 
-    def _parts(self, action: Action, cap_name: str) -> dict[str, Any]:
-        """Return each part of the action that this function has a parameter for."""
-        shape = self.shape
-        base = shape.defaults
-        parts: dict[str, Any] = {"model": action.model, cap_name: action.max_tokens}
-        parts["cot"] = action.cot
-        if action.reasoning_effort is not None or base.get("reasoning_effort") is not None:
-            parts["reasoning_effort"] = action.reasoning_effort
-        if action.temperature is not None:
-            parts["temperature"] = action.temperature
-        if action.n != 1:
-            parts["n"] = action.n
-        named = {*shape.names.values()}
-        openly = (
-            {"model", cap_name, "reasoning_effort", "temperature", "n"} if shape.open else set()
-        )
-        sent = {name: value for name, value in parts.items() if name in named | openly}
-        return sent | (dict(action.params) if shape.open else {})
+    def _router(self) -> Router:
+        return self.options.router or default_router()
 
-    def _cap_name(self, action: Action, passed: Mapping[str, Any], router: Router) -> str:
-        """Return the parameter that carries the cap: the caller's, the function's, or the model's."""
-        for name in CAP_NAMES:
-            if name in passed:
-                return name
-        if not self.shape.is_client and "max_tokens" in self.shape.names:
-            return self.shape.names["max_tokens"]
-        card = router.equipment.facts(action.model).card
-        reasoning = card.provider in {"openai", "azure"} and card.supports.get("reasoning")
-        return "max_completion_tokens" if reasoning and self.shape.own_client else "max_tokens"
+    def _pins(self, said: Said, sendable: frozenset[Axis], baseline: Action | None) -> Pins:
+        """Return what is fixed; see `Shape.is_client`.
 
-    def _pins(self, passed: Mapping[str, Any]) -> tuple[Pins, int | None]:
-        """Return what is fixed, and the ceiling on the cap; see `Shape.is_client`."""
-        said = {axis: passed.get(name) for axis, name in self.shape.names.items()}
-        cap = next((passed[name] for name in CAP_NAMES if passed.get(name) is not None), None)
+        Where there is no baseline to differ from, no CoT stands for one that cannot be sent.
+        """
+        can = Pins(cot=False) if baseline is None and "cot" not in sendable else Pins()
         if self.shape.is_client:
-            fixed = Pins(temperature=passed.get("temperature"), n=passed.get("n"))
-            return current_pins().over(fixed), cap
+            return current_pins().over(Pins(temperature=said.temperature, n=said.n)).over(can)
         explicit = Pins(
-            model=said.get("model") or self._stated("model"),
-            max_tokens=cap if "max_tokens" in self.shape.sendable else self.options.max_tokens,
-            cot=said.get("cot"),
-            reasoning_effort=said.get("reasoning_effort"),
-            temperature=said.get("temperature"),
-            n=said.get("n"),
+            said.model or (None if "model" in self.shape.sendable else self.options.model),
+            said.cap or (None if "max_tokens" in self.shape.sendable else self.options.max_tokens),
+            said.cot,
+            said.reasoning_effort,
+            said.temperature,
+            said.n,
         )
-        return explicit.over(current_pins()), None
+        return explicit.over(current_pins()).over(can)
 
-    def _stated(self, axis: str) -> str | None:
-        return self.options.model if axis not in self.shape.sendable else None
-
-    def _baseline(self, passed: Mapping[str, Any]) -> Action | None:
-        """Return what the code would do without routing; None if it does not say model and cap."""
-        defaults, options = self.shape.defaults, self.options
-        seen = {**{k: v for k, v in defaults.items() if k in _ROUTED}, **passed}
-        model = seen.get("model") or options.model
-        cap = next((seen[name] for name in CAP_NAMES if seen.get(name)), options.max_tokens)
-        if not isinstance(model, str) or not isinstance(cap, int) or isinstance(cap, bool):
+    def _baseline(self, said: Said) -> Action | None:
+        """Return what the code would do without routing; None where that cannot be said."""
+        usual, options = self.usual, self.options
+        model = said.model or usual.model or options.model
+        if model is None:
             return None
+        cap = said.cap or usual.cap or options.max_tokens or usual_cap(self._router(), model)
+        if cap is None:
+            return None
+        temperature = usual.temperature if said.temperature is None else said.temperature
         return Action(
-            model=model,
-            max_tokens=cap,
-            cot=bool(seen.get("cot", False)),
-            reasoning_effort=_text(seen.get("reasoning_effort")),
-            temperature=_real(seen.get("temperature")),
-            n=seen["n"] if isinstance(seen.get("n"), int) else 1,
+            model,
+            cap,
+            bool(usual.cot if said.cot is None else said.cot),
+            said.reasoning_effort or usual.reasoning_effort,
+            temperature,
+            said.n or usual.n or 1,
         )
+
+    def _providers(self, said: Said, baseline: Action | None) -> frozenset[str] | None:
+        """Return the providers the function serves; None leaves it to config and the baseline.
+
+        A client's model without a known cap makes no baseline, but it still says whose client it is.
+        """
+        model = said.model or self.usual.model or self.options.model
+        own = self.options.providers
+        if own is not None or baseline is not None or model is None or not self.shape.own_client:
+            return own
+        router = self._router()
+        written = router.config.route(self.route).providers
+        return frozenset(written or {router.equipment.facts(model).card.provider})
 
     def _prompt(self, call: Bound) -> Prompt:
         source, passed = self.options.prompt, call.passed
@@ -190,7 +201,7 @@ class Carrier:
             return read_prompt(passed.get(source, self.shape.defaults.get(source)), passed)
         if "messages" in passed:
             return read_prompt(passed["messages"], passed)
-        texts = (v for k, v in passed.items() if isinstance(v, str) and k not in _ROUTED)
+        texts = (v for k, v in passed.items() if isinstance(v, str) and k not in ROUTED)
         return read_prompt(next(texts, None), passed)
 
 
@@ -224,11 +235,3 @@ def _seconds(value: Any) -> float | None:  # noqa: ANN401 - the caller's or the 
     if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
         return float(value)
     return None
-
-
-def _text(value: Any) -> str | None:  # noqa: ANN401 - the caller's or the library's own type
-    return value if isinstance(value, str) else None
-
-
-def _real(value: Any) -> float | None:  # noqa: ANN401 - the caller's or the library's own type
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from budgetroute.errors import ConfigError
-from budgetroute.units import is_whole
+from budgetroute.units import is_amount, is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from budgetroute.router import Router
 
@@ -32,10 +32,36 @@ class Options:
     router: Router | None = None
 
     def __post_init__(self) -> None:
-        if self.name == "":
-            raise ConfigError("@route(name=''): a route's name is a non-empty string")
+        texts: dict[str, object] = {
+            "name": self.name,
+            "prompt_type": self.prompt_type,
+            "model": self.model,
+        }
+        for what, text in texts.items():
+            if text is not None and not (isinstance(text, str) and text):
+                _refuse(what, text, "a non-empty string")
         for what, count in (("calls", self.calls), ("max_tokens", self.max_tokens)):
             if count is not None and not is_whole(count):
-                raise ConfigError(f"@route({what}={count!r}): a whole number of 1 or more")
-        if self.floor is not None and not 0 <= self.floor <= 1:
-            raise ConfigError(f"@route(floor={self.floor!r}): a reward between 0 and 1")
+                _refuse(what, count, "a whole number of 1 or more")
+        if self.floor is not None and not (is_amount(self.floor) and self.floor <= 1):
+            _refuse("floor", self.floor, "a reward between 0 and 1")
+        if self.usage is not None and not callable(self.usage):
+            _refuse("usage", self.usage, "a function of the result")
+        if not (self.prompt is None or isinstance(self.prompt, str) or callable(self.prompt)):
+            _refuse("prompt", self.prompt, "a parameter's name or a function")
+
+
+def named(what: str, names: Iterable[str]) -> frozenset[str]:
+    """Return a set of names; a lone string is refused, because it would be read letter by letter.
+
+    Raises:
+        ConfigError: it is a string, or holds something else than strings.
+    """
+    kept = () if isinstance(names, str) else tuple(names)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in kept):
+        _refuse(what, names, f'a list of names, such as {what}=["eu"]')
+    return frozenset(kept)
+
+
+def _refuse(what: str, found: object, wanted: str) -> NoReturn:
+    raise ConfigError(f"@route({what}={found!r}): {wanted}")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from budgetroute.calls.flight import Flight
 from budgetroute.calls.routers import default_router, is_off
-from budgetroute.decorate.carry import Carrier, check_shape
-from budgetroute.decorate.options import Options
-from budgetroute.decorate.shape import CAP_NAMES, shape_of
+from budgetroute.decorate.carry import ROUTED, Carrier, check_shape
+from budgetroute.decorate.options import Options, named
+from budgetroute.decorate.shape import innermost, shape_of
+from budgetroute.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_INJECTED = {*CAP_NAMES, "model", "cot", "reasoning_effort", "temperature", "n", "plan"}
 
 
 @overload
@@ -94,8 +94,8 @@ def route(  # noqa: PLR0913 - one argument per thing that is wired or said
         prompt=prompt,
         prompt_type=prompt_type,
         floor=floor,
-        require=frozenset(require),
-        providers=None if providers is None else frozenset(providers),
+        require=named("require", require),
+        providers=None if providers is None else named("providers", providers),
         model=model,
         max_tokens=max_tokens,
         calls=calls,
@@ -103,18 +103,26 @@ def route(  # noqa: PLR0913 - one argument per thing that is wired or said
         hidden=hidden,
         router=router,
     )
-    if callable(fn):
-        return _wrapped(fn, options)
-    return functools.partial(_wrapped, options=options)
+    if fn is None or isinstance(fn, str):
+        return functools.partial(_wrapped, options=options)
+    return _wrapped(fn, options)
 
 
-def _wrapped(fn: Callable[..., Any], options: Options) -> Callable[..., Any]:
+def _wrapped(fn: Any, options: Options) -> Callable[..., Any]:  # noqa: ANN401 - the caller's or the library's own type
+    if not (callable(fn) or isinstance(fn, classmethod)):
+        raise ConfigError(
+            f"@route on {fn!r}: found {type(fn).__name__} where a function or a route's name "
+            'belongs; write @route, @route() or @route("name").'
+        )
     shape = shape_of(fn)
     check_shape(shape, options)
     carrier = Carrier(shape, options, options.name or shape.name)
     wrapper = _asynchronous(fn, carrier) if shape.is_async else _synchronous(fn, carrier)
+    if isinstance(fn, functools.partial):
+        functools.update_wrapper(wrapper, innermost(fn), updated=())
+        wrapper.__wrapped__ = fn  # type: ignore[attr-defined]
     if options.hidden:
-        kept = [p for name, p in shape.signature.parameters.items() if name not in _INJECTED]
+        kept = [p for name, p in shape.signature.parameters.items() if name not in ROUTED]
         wrapper.__signature__ = shape.signature.replace(parameters=kept)  # type: ignore[attr-defined]
     wrapper.__budgetroute__ = carrier  # type: ignore[attr-defined]
     return wrapper
@@ -166,6 +174,6 @@ def _take_off(
     request, prompt = carrier.request(call)
     flight = Flight(router, request, usage_of=carrier.options.usage)
     with flight.until_sent():
-        sent = carrier.injected(flight.decision, prompt, call.passed, router)
+        sent = carrier.injected(flight.decision, prompt, call, router)
         sent_args, sent_kwargs = carrier.merged(call, sent)
     return flight, sent_args, sent_kwargs

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from budgetroute.calls.said import CAP_NAMES
 from budgetroute.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
 
     from budgetroute.records import Axis
 
-CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _DIRECT: tuple[Axis, ...] = ("model", "cot", "reasoning_effort", "temperature", "n")
 _CLIENT_MODULES = ("openai", "litellm")
 _OPEN: frozenset[Axis] = frozenset(
@@ -33,10 +34,11 @@ class Shape:
         own_client: it calls one provider's client; False for litellm, which reaches all.
         is_async: calling it returns a coroutine.
         names: axis → the parameter that carries it.
+        caps: the parameters that can carry the cap, the preferred one first.
+        required: parameters without a default; calling without one is a TypeError.
         extra: the parameter that takes any keyword (`**kwargs`); None = none.
         open: it takes any keyword, so every plain axis can be sent.
         takes_plan: it declares `plan`.
-        takes_messages: it declares `messages`, or is a client's method.
         sendable: the axes it can carry when the call has messages.
         sendable_as_text: the axes it can carry when the prompt is plain text.
         defaults: parameter → default, where there is one.
@@ -48,10 +50,11 @@ class Shape:
     own_client: bool
     is_async: bool
     names: Mapping[Axis, str]
+    caps: tuple[str, ...]
+    required: frozenset[str]
     extra: str | None
     open: bool
     takes_plan: bool
-    takes_messages: bool
     sendable: frozenset[Axis]
     sendable_as_text: frozenset[Axis]
     defaults: Mapping[str, Any]
@@ -61,49 +64,88 @@ def shape_of(fn: Callable[..., Any]) -> Shape:
     """Look at a function.
 
     Raises:
-        ConfigError: it is a generator function, or has no signature to look at.
+        ConfigError: it cannot be routed: a generator function, one that is routed already, a
+            client's method that is not a chat completion, or without a signature to look at.
     """
-    plain = inspect.unwrap(fn)
-    _refuse_generators(plain)
+    plain = innermost(fn)
+    _refuse(fn, plain)
     signature = _signature(fn)
     parameters = signature.parameters
     module = (getattr(plain, "__module__", "") or "").partition(".")[0]
     is_client = module in _CLIENT_MODULES
+    if is_client and "messages" not in parameters:
+        raise _not_chat(plain)
     extra = next((n for n, p in parameters.items() if p.kind is p.VAR_KEYWORD), None)
-    keywords = extra is not None
-    names: dict[Axis, str] = {axis: axis for axis in _DIRECT if axis in parameters}
-    cap = next((name for name in CAP_NAMES if name in parameters), None)
-    if cap is not None:
-        names["max_tokens"] = cap
     takes_plan = "plan" in parameters
-    takes_messages = "messages" in parameters or is_client
+    is_open = extra is not None or is_client
+    caps = tuple(name for name in CAP_NAMES if name in parameters)
+    names: dict[Axis, str] = {axis: axis for axis in _DIRECT if axis in parameters}
+    names |= {"max_tokens": caps[0]} if caps else {}
     as_text: frozenset[Axis] = frozenset(names)
-    as_text |= _OPEN if keywords or is_client or takes_plan else frozenset()
+    as_text |= _OPEN if is_open or takes_plan else frozenset()
     as_text |= {"cot"} if takes_plan else frozenset()
     return Shape(
-        name=getattr(fn, "__name__", type(fn).__name__),
+        name=getattr(plain, "__name__", type(plain).__name__),
         signature=signature,
         is_client=is_client,
         own_client=module != "litellm",
-        is_async=_is_async(fn, plain),
+        is_async=_is_async(plain if is_client else fn),
         names=names,
+        caps=caps or (CAP_NAMES[:2] if is_open or takes_plan else ()),
+        required=_required(signature),
         extra=extra,
-        open=keywords or is_client,
+        open=is_open,
         takes_plan=takes_plan,
-        takes_messages=takes_messages,
-        sendable=as_text | {"cot"} if takes_messages else as_text,
+        sendable=as_text | {"cot"} if "messages" in parameters or is_client else as_text,
         sendable_as_text=as_text,
         defaults={name: p.default for name, p in parameters.items() if p.default is not p.empty},
     )
 
 
-def _refuse_generators(plain: Callable[..., Any]) -> None:
-    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+def innermost(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function inside wrappers and partials; it says the name and whose it is."""
+    plain: Callable[..., Any] = inspect.unwrap(fn)
+    while isinstance(plain, functools.partial):
+        plain = inspect.unwrap(plain.func)
+    return plain
+
+
+def _refuse(fn: Callable[..., Any], plain: Callable[..., Any]) -> None:
+    name = repr(getattr(plain, "__qualname__", type(plain).__name__))
+    if isinstance(fn, staticmethod | classmethod):
         raise ConfigError(
-            f"@route on {getattr(plain, '__qualname__', plain)!r}: generator functions are not "
-            "routed in this version, since their usage is known only when they end. Return the "
-            "whole response, or decorate the function that makes the request."
+            f"@route on {name}: found a {type(fn).__name__} object; write @{type(fn).__name__} "
+            "above @route, so that the function itself is routed."
         )
+    if hasattr(fn, "__budgetroute__") or hasattr(getattr(fn, "func", None), "__budgetroute__"):
+        raise ConfigError(
+            f"@route on {name}: it is routed already, and each call would be counted twice. "
+            "Leave one of the two out."
+        )
+    for body in (plain, getattr(plain, "__call__", None)):  # noqa: B004 - an object with a body
+        if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
+            raise ConfigError(
+                f"@route on {name}: generator functions are not routed in this version, since "
+                "their usage is known only when they end. Return the whole response, or decorate "
+                "the function that makes the request."
+            )
+
+
+def _not_chat(plain: Callable[..., Any]) -> ConfigError:
+    name = getattr(plain, "__qualname__", plain)
+    return ConfigError(
+        f"route({name}): of a client's own methods only chat completions are routed, since only "
+        "there prompt, cap and usage are known. Call it inside a function of yours and route that: "
+        "`@route` on `def answer(question, *, model=…, max_tokens=…)`."
+    )
+
+
+def _required(signature: inspect.Signature) -> frozenset[str]:
+    return frozenset(
+        name
+        for name, p in signature.parameters.items()
+        if p.default is p.empty and p.kind not in {p.VAR_POSITIONAL, p.VAR_KEYWORD}
+    )
 
 
 def _signature(fn: Callable[..., Any]) -> inspect.Signature:
@@ -116,8 +158,7 @@ def _signature(fn: Callable[..., Any]) -> inspect.Signature:
         ) from err
 
 
-def _is_async(fn: Callable[..., Any], plain: Callable[..., Any]) -> bool:
-    if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(plain):
-        return True
+def _is_async(fn: Callable[..., Any]) -> bool:
+    """Say whether calling it gives a coroutine; a wrapper in between may have changed that."""
     call = getattr(fn, "__call__", None)  # noqa: B004 - an object with an async __call__
-    return inspect.iscoroutinefunction(call)
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(call)
