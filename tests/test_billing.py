@@ -174,9 +174,11 @@ def test_prepared_lines_are_the_worst_case(price, bound, cap):
 
 
 def test_unreachable_tiers_are_not_held():
-    """A tier above the input bound does not raise the hold."""
+    """A tier is held from the first input that reaches it, and not before."""
     low = worst_case(FULL, input_bound=1000, cap=1, services=())
+    high = worst_case(FULL, input_bound=1001, cap=1, services=())
     assert low == (1000 * 15 + 30) * PICO + 7
+    assert high == bill(FULL, Usage(1001, 1))
 
 
 @given(prices, usages, counts)

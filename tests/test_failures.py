@@ -227,6 +227,16 @@ def test_an_older_failure_does_not_decide(fail, provider, nobody, face):
     assert billing_of(caught.value) == "unknown"
 
 
+@pytest.mark.parametrize("face", ["openai", "litellm"])
+def test_contexts_lead_inwards_only(fail, nobody, face):
+    """From the transport, a context that is an SDK's error is an older failure."""
+    import httpx
+
+    lost = httpx.ReadTimeout("r")
+    lost.__context__ = fail(face, nobody)
+    assert billing_of(lost) == "unknown"
+
+
 def raise_it(error):
     raise error
 
