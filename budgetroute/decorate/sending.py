@@ -43,9 +43,10 @@ def parts_for(
         action: what was chosen.
         cap_name: the parameter that carries the cap.
     """
+    known = shape.signature.parameters
     none: Any = LEFT_OUT if shape.is_client else None
     parts: dict[str, Any] = {"model": action.model, "cot": action.cot}
-    parts |= dict.fromkeys((name for name in shape.caps if name != cap_name), none)
+    parts |= {name: none if name in known else LEFT_OUT for name in shape.caps}
     parts[cap_name] = action.max_tokens
     if action.reasoning_effort is not None:
         parts["reasoning_effort"] = action.reasoning_effort
@@ -55,7 +56,6 @@ def parts_for(
         parts["temperature"] = action.temperature
     if action.n != (usual.n or 1):
         parts["n"] = action.n
-    known = shape.signature.parameters
     sent = {name: part for name, part in parts.items() if name in known or _is_open(shape, name)}
     return sent | (dict(action.params) if shape.open else {})
 
