@@ -33,6 +33,19 @@ class BudgetRouteError(Exception):
 
     retryable = False
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuilt, (type(self), self.args, vars(self))
+
+
+def _rebuilt(
+    kind: type[BudgetRouteError], args: tuple[object, ...], fields: Mapping[str, object]
+) -> BudgetRouteError:
+    """Make an error as it was pickled, without asking its constructor again."""
+    error = kind.__new__(kind)
+    error.args = args
+    vars(error).update(fields)
+    return error
+
 
 class BudgetExceeded(BudgetRouteError):  # noqa: N818 - the name users catch reads as a fact
     """Raise when not even the cheapest action fits the tightest limit.
@@ -68,37 +81,6 @@ class BudgetExceeded(BudgetRouteError):  # noqa: N818 - the name users catch rea
             f"${limit_usd:.6f}; the cheapest action may cost ${needed_usd:.6f}, which does not "
             f"fit. It resets {when}. Raise the limit, or lower max_tokens in [models]."
         )
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (
-            _rebuild_exceeded,
-            (
-                self.scope,
-                self.spent_usd,
-                self.held_usd,
-                self.limit_usd,
-                self.needed_usd,
-                self.resets_at,
-            ),
-        )
-
-
-def _rebuild_exceeded(
-    scope: str,
-    spent: float,
-    held: float,
-    limit: float,
-    needed: float,
-    resets_at: datetime | None,
-) -> BudgetExceeded:
-    return BudgetExceeded(
-        scope,
-        spent_usd=spent,
-        held_usd=held,
-        limit_usd=limit,
-        needed_usd=needed,
-        resets_at=resets_at,
-    )
 
 
 class NoEligibleAction(BudgetRouteError):  # noqa: N818 - see BudgetExceeded

@@ -21,8 +21,10 @@ def surplus(candidate: Candidate, *, price: float) -> float:
 
 
 def choose(candidates: Iterable[Candidate], *, price: float) -> tuple[Candidate, ...]:
-    """Rank candidates by surplus at shadow price λ, best first; ties go to the cheaper,
-    then to the one that holds less."""
+    """Rank candidates by surplus at shadow price λ, best first.
+
+    Ties go to the cheaper, then to the one that holds less, then by name.
+    """
     return tuple(
         sorted(
             candidates,
@@ -41,7 +43,7 @@ def flip_price(first: Candidate, second: Candidate) -> float | None:
     if extra == 0:
         return None
     level = gain / extra
-    return level if level >= 0 else None
+    return abs(level) if level >= 0 else None  # abs: no minus before a zero
 
 
 def affordable_steps(ranked: Sequence[Candidate]) -> tuple[Candidate, ...]:

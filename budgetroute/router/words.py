@@ -33,14 +33,19 @@ def reason_for(pick: Pick, chosen: Candidate) -> str:
         return "the only candidate"
     if chosen.reward is None or second.reward is None:
         return "pinned; it has no curve"
-    extra, gain = chosen.cost - second.cost, chosen.reward - second.reward
-    if extra == 0 and gain == 0:
-        return "the runner-up is no better and holds more"
-    if extra <= 0:
-        return f"cheaper by ${-extra:.6f} at {gain * 100:+.1f} points"
-    flips = flip_price(chosen, second)
-    worth = f"${1 / pick.price:.4g} buys a unit" if pick.price > 0 else "money is free now"
-    text = f"{gain * 100:+.1f} points for ${extra:.6f} more ({worth})"
+    return _compared(chosen, second, price=pick.price)
+
+
+def _compared(first: Candidate, second: Candidate, *, price: float) -> str:
+    extra, gain = first.cost - second.cost, (first.reward or 0.0) - (second.reward or 0.0)
+    points, flips = f"{gain * 100:+.1f} points", flip_price(first, second)
+    if extra == 0:
+        return f"{points} at the same cost" if gain else "the runner-up is no better and holds more"
+    if extra < 0:
+        text = f"cheaper by ${-extra:.6f} at {points}"
+        return f"{text}; flips below λ {flips:.4g}" if flips else text
+    worth = f"${1 / price:.4g} buys a unit" if price > 0 else "money is free now"
+    text = f"{points} for ${extra:.6f} more ({worth})"
     return text if flips is None else f"{text}; flips above λ {flips:.4g}"
 
 
