@@ -187,6 +187,14 @@ def test_callers_arguments_are_left_alone():
     assert kwargs == {"model": "m", "num_retries": 3}
 
 
+def test_first_awaited_call_loads(server, asked, loop):
+    """A backend whose first call is awaited loads litellm, off the event loop, and answers."""
+    fresh = LiteLLMBackend()
+    loop.run_until_complete(fresh.acomplete(**asking(f"{server}/200")))
+    assert fresh._litellm is not None
+    assert len(asked) == 1
+
+
 def test_load_is_silent(backend):
     """litellm prints no provider lists."""
     assert backend.load().suppress_debug_info is True
