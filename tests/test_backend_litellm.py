@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 from budgetroute.backends import versions as versions_module
-from budgetroute.backends.litellm_backend import LiteLLMBackend
+from budgetroute.backends.litellm_backend import LiteLLMBackend, _own_price_map
 from budgetroute.backends.usage import read_usage
 from budgetroute.backends.versions import litellm_problem, versions
 from budgetroute.errors import ConfigError
@@ -200,9 +200,16 @@ def test_load_is_silent(backend):
     assert backend.load().suppress_debug_info is True
 
 
+def test_users_price_map_setting_is_kept(monkeypatch):
+    """A setting of the user's own holds while litellm is imported, and after."""
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "False")
+    with _own_price_map():
+        assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "False"
+    assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "False"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("before", [None, "True"])
-def test_import_fetches_nothing_and_leaves_the_environment(before):
+def test_import_fetches_nothing_and_leaves_the_environment():
     """Importing litellm here asks nobody for prices; done plainly it would."""
     script = """
 import http.server, os, sys, threading
@@ -232,7 +239,7 @@ os._exit(0)
         check=False,
         capture_output=True,
         text=True,
-        env=env | ({"LITELLM_LOCAL_MODEL_COST_MAP": before} if before else {}),
+        env=env,
     )
     assert done.stdout.strip() == "[] 0 True True", done.stderr
 
