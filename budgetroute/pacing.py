@@ -164,12 +164,11 @@ def solve(groups: Sequence[Group], budget: float) -> tuple[float, float, float]:
     >>> round(low, 1), round(high, 1), round(f, 2)
     (61.2, 600.0, 0.5)
     """
-    bought = floor_cost(groups)
-    steps = sorted(_weighted_segments(groups), reverse=True)
+    steps = sorted(_by_efficiency(groups).items(), reverse=True)
     if not steps:
         return _UNSOLVED, _UNSOLVED, 0.0
     efficiencies = [efficiency for efficiency, _ in steps]
-    left = budget - bought
+    left = budget - floor_cost(groups)
     for place, (_, price) in enumerate(steps):
         if price >= left:
             share = max(0.0, left / price)
@@ -183,32 +182,31 @@ def floor_cost(groups: Sequence[Group]) -> float:
     return sum(group.count * min(cost for cost, _ in group.points) for group in groups)
 
 
-def _weighted_segments(groups: Sequence[Group]) -> list[tuple[float, float]]:
-    return [
-        (efficiency, group.count * extra)
-        for group in groups
-        if group.count > 0
-        for efficiency, extra, _ in segments([group.points[i] for i in hull(group.points)])
-        if efficiency > 0
-    ]
+def _by_efficiency(groups: Sequence[Group]) -> dict[float, float]:
+    """Return ΔR/ΔC → what all hull segments of that efficiency cost together, in dollars."""
+    costs: dict[float, float] = {}
+    for group in groups:
+        if group.count > 0:
+            for efficiency, extra, _ in segments([group.points[i] for i in hull(group.points)]):
+                costs[efficiency] = costs.get(efficiency, 0.0) + group.count * extra
+    return costs
 
 
 def _above(efficiencies: Sequence[float], place: int) -> float:
     """Return the price between the segment at `place` and the better one before it."""
     here = efficiencies[place]
-    better = next((e for e in reversed(efficiencies[:place]) if e > here), 4 * here)
-    return math.sqrt(here * better)
+    return math.sqrt(here * (efficiencies[place - 1] if place else 4 * here))
 
 
 def _below(efficiencies: Sequence[float], place: int) -> float:
-    here = efficiencies[place]
-    worse = next((e for e in efficiencies[place + 1 :] if e < here), here / 4)
-    return math.sqrt(here * worse)
+    """Return the price between the segment at `place` and the worse one after it."""
+    here, last = efficiencies[place], place == len(efficiencies) - 1
+    return math.sqrt(here * (here / 4 if last else efficiencies[place + 1]))
 
 
 def span(groups: Sequence[Group]) -> tuple[float, float]:
     """Return the flattest and the steepest hull segment in reward per dollar; (0, 0) = unknown."""
-    efficiencies = [efficiency for efficiency, _ in _weighted_segments(groups)]
+    efficiencies = _by_efficiency(groups)
     return (min(efficiencies), max(efficiencies)) if efficiencies else (0.0, 0.0)
 
 

@@ -1,0 +1,132 @@
+"""Forecast: shares of a window add up, with and without a past."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from budgetroute.forecast import (
+    BUCKETS,
+    level,
+    shape_from_days,
+    share_between,
+    share_of_rest,
+)
+from budgetroute.router.paces import shape_of_past
+
+positions = st.floats(0, 1)
+days = st.lists(
+    st.dictionaries(st.integers(0, BUCKETS - 1), st.integers(0, 5000), max_size=BUCKETS),
+    max_size=10,
+)
+
+
+@given(days)
+def test_a_shape_is_a_distribution_without_impossible_buckets(past):
+    """Weights are positive and sum to 1; no request at all gives no shape."""
+    shape = shape_from_days(past)
+    if not any(sum(day.values()) for day in past[-7:]):
+        assert shape is None
+        return
+    assert len(shape) == BUCKETS
+    assert min(shape) > 0
+    assert sum(shape) == pytest.approx(1.0, abs=1e-12)
+
+
+@given(days, st.lists(positions, min_size=1, max_size=8))
+def test_shares_of_a_partition_sum_to_one(past, cuts):
+    """However a window is cut, its stretches' shares add up to the whole."""
+    shape = shape_from_days(past)
+    edges = [0.0, *sorted(cuts), 1.0]
+    shares = [share_between(shape, a, b) for a, b in itertools.pairwise(edges)]
+    assert min(shares) >= -1e-12
+    assert sum(shares) == pytest.approx(1.0, abs=1e-9)
+
+
+@given(days, st.lists(positions, min_size=1, max_size=8))
+def test_spending_each_stretchs_share_of_the_rest_uses_up_exactly_everything(past, cuts):
+    """Taking share_of_rest of what is left, stretch after stretch, leaves nothing and no debt."""
+    shape = shape_from_days(past)
+    edges = [0.0, *sorted(cuts), 1.0]
+    left = 1.0
+    for start, end in itertools.pairwise(edges):
+        share = share_of_rest(shape, start, end)
+        assert 0.0 <= share <= 1.0
+        left -= left * share
+    assert left == pytest.approx(0.0, abs=1e-9)
+
+
+@given(st.floats(0, 0.99), st.floats(0, 1))
+def test_without_a_past_time_is_all_that_counts(start, width):
+    """An even spread: the share is the part of the time left."""
+    end = start + (1.0 - start) * width
+    assert share_of_rest(None, start, end) == pytest.approx(width, abs=1e-9)
+
+
+def test_at_the_end_of_a_window_all_that_is_left_is_due():
+    """There is no division by nothing at position 1."""
+    assert share_of_rest(None, 1.0, 1.0) == 1.0
+    assert share_of_rest(tuple([1 / BUCKETS] * BUCKETS), 1.0, 1.0) == 1.0
+
+
+def test_a_busy_hour_gets_more_of_the_budget():
+    """A past with ten times the traffic from 12 to 13 h plans more for it, also next to it."""
+    day = dict.fromkeys(range(BUCKETS), 100) | dict.fromkeys(range(48, 52), 1000)
+    shape = shape_from_days([day])
+    assert share_between(shape, 12 / 24, 13 / 24) > 5 * share_between(shape, 3 / 24, 4 / 24)
+    assert share_between(shape, 11.75 / 24, 12 / 24) > 3 * share_between(shape, 3 / 24, 3.25 / 24)
+
+
+def test_only_the_last_seven_days_count_and_each_as_much_as_the_others():
+    """A day with a thousand times the traffic weighs no more; the eighth-last is forgotten."""
+    night, noon = {10: 1000}, {50: 1_000_000}
+    shape = shape_from_days([noon] + [night] * 7)
+    assert shape[50] < 1e-3
+    two = shape_from_days([{10: 1000}, {50: 1_000_000}])
+    assert two[10] == pytest.approx(two[50], rel=0.05)
+
+
+@given(st.floats(0, 1e6), st.floats(1, 1e6), st.floats(0, 1))
+def test_the_level_starts_at_one_and_ends_at_what_was_seen(actual, daily, part):
+    """Nothing expected and nothing seen: 1. Later it approaches actual over expected."""
+    assert level(0.0, expected=0.0, daily=daily) == 1.0
+    found = level(actual, expected=part * daily, daily=daily)
+    assert found == pytest.approx((0.005 * daily + actual) / (0.005 * daily + part * daily))
+
+
+def counts(day: str, buckets: dict[int, int], app: str = "app") -> dict[tuple[str, str], int]:
+    return {(f"{app}|r|math|3", f"{day}#{b:02d}"): n for b, n in buckets.items()}
+
+
+FULL = dict.fromkeys(range(BUCKETS), 10)
+
+
+def test_the_past_is_what_lies_before_the_window():
+    """The running day and days ahead (a clock that was set back) are left out."""
+    seen = counts("day:2026-03-03", FULL)
+    other = counts("day:2026-03-04", {50: 9999}) | counts("day:2027-03-04", {50: 9999})
+    assert shape_of_past(seen | other, "day:2026-03-04", app="app") == shape_from_days([FULL])
+
+
+def test_another_apps_traffic_is_not_mine():
+    """Apps share a store but no forecast, not even where one name begins like the other."""
+    mine, theirs = counts("day:2026-03-03", FULL), counts("day:2026-03-03", {5: 10**6}, "app2")
+    assert shape_of_past(mine | theirs, "day:2026-03-04", app="app") == shape_from_days([FULL])
+
+
+def test_a_first_day_that_began_at_noon_says_nothing_of_mornings():
+    """The day an app was installed is no past; from the second day on there is one."""
+    evening = dict.fromkeys(range(48, BUCKETS), 100)
+    first = counts("day:2026-03-02", evening)
+    assert shape_of_past(first, "day:2026-03-03", app="app") is None
+    both = first | counts("day:2026-03-03", FULL)
+    assert shape_of_past(both, "day:2026-03-04", app="app") == shape_from_days([FULL])
+
+
+def test_the_extra_hour_of_a_long_day_is_left_out():
+    """A day of 25 hours has 100 quarter hours; the shape has 96."""
+    long = dict.fromkeys(range(100), 10)
+    assert shape_of_past(counts("day:2026-10-25", long), "day:2026-10-26", app="app") is not None
