@@ -28,7 +28,7 @@ __all__ = [
     "input_bound",
     "rates_at",
     "worst_case",
-    "worst_lines",
+    "worst_line",
 ]
 
 _STANDARD = frozenset({"default", "auto", "standard"})
@@ -92,14 +92,13 @@ def worst_case(
     return calls * (pico_from_atto(dearest) + price.request_fee)
 
 
-def worst_lines(price: Price) -> tuple[tuple[Atto, Atto], ...]:
-    """Return (input, output) atto-dollars per token of each schedule's dearest classes.
+def worst_line(price: Price) -> tuple[Atto, Atto]:
+    """Return (input, output) atto-dollars per token of the standard schedule's dearest classes.
 
-    Below the first context tier the worst case is the dearest of these lines; what `worst_case`
-    computes, prepared once.
+    What `worst_case` computes below the first context tier and without other services, prepared
+    once.
     """
-    lines = {(_dearest_input(r), _dearest_output(r)) for r in _reachable(price, 0, None)}
-    return tuple(sorted(lines, reverse=True))
+    return _dearest_input(price.rates), _dearest_output(price.rates)
 
 
 def input_bound(

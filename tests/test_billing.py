@@ -29,7 +29,7 @@ from budgetroute.billing import (
     input_bound,
     rates_at,
     worst_case,
-    worst_lines,
+    worst_line,
 )
 from budgetroute.prices import PriceBook
 from budgetroute.records import InputSize, Price, Rates, Usage
@@ -165,12 +165,12 @@ def test_worst_case_grows_with_its_bounds(price, bound, cap, more):
     assert worst_case(price, input_bound=bound, cap=cap, calls=2) == 2 * least
 
 
-@given(prices.map(lambda price: replace(price, tiers=(), service_tiers={})), counts, counts)
-def test_prepared_lines_are_the_worst_case(price, bound, cap):
-    """Where there are no context tiers, the dearest prepared line is the worst case."""
-    dearest = max(bound * line_in + cap * line_out for line_in, line_out in worst_lines(price))
-    worst = worst_case(price, input_bound=bound, cap=cap)
-    assert worst == pico_from_atto(dearest) + price.request_fee
+@given(prices.map(lambda price: replace(price, tiers=())), counts, counts)
+def test_prepared_line_is_the_worst_case(price, bound, cap):
+    """Where there are no context tiers, the prepared line is the standard service's worst case."""
+    per_input, per_output = worst_line(price)
+    worst = worst_case(price, input_bound=bound, cap=cap, services=())
+    assert worst == pico_from_atto(bound * per_input + cap * per_output) + price.request_fee
 
 
 def test_unreachable_tiers_are_not_held():

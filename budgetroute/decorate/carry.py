@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
+from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, services_in, with_cot
 from budgetroute.calls.routers import default_router, usual_cap
 from budgetroute.calls.said import CAP_NAMES, Said, said_in
 from budgetroute.context import current_pins, current_runs, current_tags
@@ -101,6 +101,7 @@ class Carrier:
             tags=tags,
             run_limits=tuple([(run.id, run.limit) for run in current_runs()]),
             calls=options.calls,
+            services=services_in(passed),
             timeout_s=_seconds(passed.get("timeout")),
             seed=tags.get("request_id"),
         )

@@ -42,6 +42,7 @@ class Request:
         tags: the user's tags (`user`, `tier`, `channel`, `endpoint`, …).
         run_limits: (run id, limit) of every enclosing `run()`.
         calls: attempts that one reservation covers.
+        services: service tiers the call asks for; their prices bound it too.
         timeout_s: how long the call may take; None = unknown.
         seed: the user's request id; it seeds the draw between λ_low and λ_high.
         mode: `on`, `shadow` or `off`.
@@ -64,6 +65,7 @@ class Request:
     tags: Mapping[str, str] = field(default_factory=dict)
     run_limits: tuple[tuple[str, Pico], ...] = ()
     calls: int = 1
+    services: frozenset[str] = frozenset()
     timeout_s: float | None = None
     seed: str | None = None
     mode: Literal["on", "shadow", "off"] = "on"

@@ -121,7 +121,9 @@ class Chooser:
         """Choose at the last known price, holding nothing."""
         lane = self.equipment.lane(request.route)
         request = lane.completed(request)
-        sizing = Sizing(request.size, 0.0, lane.settings.input_tokens, request.calls)
+        sizing = Sizing(
+            request.size, 0.0, lane.settings.input_tokens, request.calls, request.services
+        )
         weights, by = lane.chain.classify(request)
         eligible = lane.eligible(request, weights[0][0])
         plan = self.pace.last_seen()
@@ -208,7 +210,9 @@ class Chooser:
     def _sizing(self, lane: Lane, request: Request) -> Sizing:
         default = lane.settings.input_tokens if request.hidden_input else 0
         overhead = self.overheads.of(request.route, default=default)
-        return Sizing(request.size, overhead.expected, overhead.bound, request.calls)
+        return Sizing(
+            request.size, overhead.expected, overhead.bound, request.calls, request.services
+        )
 
     def _fallen_back(
         self, lane: Lane, request: Request, sizing: Sizing, err: Exception, at: int

@@ -12,7 +12,7 @@ from budgetroute.records import Candidate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from budgetroute.records import CellSource, InputSize
+    from budgetroute.records import Action, CellSource, InputSize
     from budgetroute.router.table import Row
 
 _CERTAINTY: tuple[CellSource, ...] = ("prior", "like", "interpolated", "pooled", "measured")
@@ -29,12 +29,14 @@ class Sizing:
         expected_overhead: tokens the function adds, on average.
         overhead_bound: tokens the function adds, at most.
         calls: attempts that one reservation covers.
+        services: service tiers that the request asks for.
     """
 
     size: InputSize
     expected_overhead: float
     overhead_bound: int
     calls: int = 1
+    services: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,12 @@ class Slate:
 
     def _candidate(self, i: int, seen: _Expected, sizing: Sizing) -> Candidate | None:
         row = self.rows[i]
-        worst = row.worst(sizing.size, overhead=sizing.overhead_bound, calls=sizing.calls)
+        worst = row.worst(
+            sizing.size,
+            overhead=sizing.overhead_bound,
+            calls=sizing.calls,
+            services=sizing.services | _asked_service(row.action),
+        )
         if worst is None:
             return None
         reward, gain = seen.reward[i], seen.gain[i]
@@ -217,6 +224,10 @@ class Slate:
                 kept.append(i)
                 least = min(least, rough)
         return kept
+
+
+def _asked_service(action: Action) -> frozenset[str]:
+    return frozenset(str(value) for name, value in action.params if name == "service_tier")
 
 
 def _source(row: Row) -> CellSource:

@@ -59,7 +59,7 @@ class Row:
         input_usd: dollars per input token at the standard rate.
         output_usd: dollars per output token of all n choices.
         fee_usd: dollars per request.
-        lines: worst case per token of input and of output, valid below the first context tier.
+        line: worst case per token of input and of output, below the first context tier.
     """
 
     action: Action
@@ -68,7 +68,7 @@ class Row:
     input_usd: float
     output_usd: float
     fee_usd: float
-    lines: tuple[tuple[Atto, Atto], ...]
+    line: tuple[Atto, Atto]
 
     def cost(self, *, input_tokens: float, output_tokens: float) -> float:
         """Return expected dollars for one request."""
@@ -81,8 +81,17 @@ class Row:
             )
         return input_tokens * self.input_usd + output_tokens * self.output_usd + self.fee_usd
 
-    def worst(self, size: InputSize, *, overhead: int, calls: int) -> Pico | None:
-        """Return the most the call can cost; None when its images cannot be bounded."""
+    def worst(
+        self, size: InputSize, *, overhead: int, calls: int, services: frozenset[str] = frozenset()
+    ) -> Pico | None:
+        """Return the most the call can cost; None when its images cannot be bounded.
+
+        Args:
+            size: the measured prompt.
+            overhead: tokens that the function adds, at most.
+            calls: attempts that one reservation covers.
+            services: service tiers the request asks for; a tier that nobody asked for is not held.
+        """
         bound = billing.input_bound(
             size,
             ratio=self.facts.bound_ratio,
@@ -92,12 +101,17 @@ class Row:
         if bound is None:
             return None
         price, action = self.facts.price, self.action
-        if price.tiers or price.service_tiers:
+        if price.tiers or services:
             return billing.worst_case(
-                price, input_bound=bound, cap=action.max_tokens, n=action.n, calls=calls
+                price,
+                input_bound=bound,
+                cap=action.max_tokens,
+                n=action.n,
+                calls=calls,
+                services=services,
             )
-        output = action.max_tokens * action.n
-        dearest = max([bound * i + output * o for i, o in self.lines])
+        per_input, per_output = self.line
+        dearest = bound * per_input + action.max_tokens * action.n * per_output
         return calls * (pico_from_atto(dearest) + price.request_fee)
 
 
@@ -111,7 +125,7 @@ def make_row(action: Action, facts: ModelFacts, cells: Mapping[str, Cell]) -> Ro
         input_usd=usd_from_atto(rates.input),
         output_usd=usd_from_atto(rates.output) * action.n,
         fee_usd=usd_from_pico(facts.price.request_fee),
-        lines=billing.worst_lines(facts.price),
+        line=billing.worst_line(facts.price),
     )
 
 
