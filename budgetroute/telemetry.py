@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from budgetroute.records import Balance, Candidate, Decision, Settlement
 
-_PLAIN = re.compile(r"[^\s\"=\\\x00-\x1f\x7f-\x9f]+")
+_PLAIN = re.compile(r"[^\s\"=\\]+")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 _GATED_SHOWN = 3
 
@@ -147,11 +147,19 @@ def logfmt(fields: Mapping[str, object]) -> str:
     return " ".join(f"{name}={_quoted(str(value))}" for name, value in fields.items())
 
 
+def one_line(text: str) -> str:
+    r"""Return a text with its unprintable characters escaped, so that it cannot forge a line.
+
+    >>> one_line("a\nb")
+    'a\\nb'
+    """
+    return "".join([c if c.isprintable() else _escaped(c) for c in text])
+
+
 def _quoted(text: str) -> str:
-    if _PLAIN.fullmatch(text):
+    if _PLAIN.fullmatch(text) and text.isprintable():
         return text
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(c if c.isprintable() else _escaped(c) for c in escaped) + '"'
+    return '"' + one_line(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
 
 
 def _escaped(character: str) -> str:

@@ -13,6 +13,7 @@ from budgetroute.policy import flip_price
 from budgetroute.records import Decision
 from budgetroute.router.slate import Sizing
 from budgetroute.router.words import NOTHING_GATED, reason_for, runner_up
+from budgetroute.telemetry import one_line
 from budgetroute.units import micros_from_time, pico_estimate, time_from_micros
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class Chooser:
         )
         if self.strict:
             raise NoEligibleAction(text, {})
-        logger.warning("%s; taking it", text)
+        logger.warning("%s; taking it", one_line(text))
 
     def _guard(self, ranking: Ranking, at: int) -> Pico:
         """Return what must stay free: 1.5 × the traffic to come at its mean cheapest cost."""
@@ -220,7 +221,7 @@ class Chooser:
         ranking = lane.baseline(request, sizing, (("general", 1.0),))
         if ranking is None or not ranking.best:
             raise err
-        told = str(err) if isinstance(err, BudgetRouteError) else type(err).__name__
+        told = one_line(str(err)) if isinstance(err, BudgetRouteError) else type(err).__name__
         logger.warning("routing of %r failed, the baseline is taken: %s", lane.name, told)
         plan = self.pace.current(at)
         return Pick(

@@ -6,6 +6,8 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from budgetroute.telemetry import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -58,7 +60,7 @@ class Herald:
         if len(self._said) > _REMEMBERED:
             self._said.clear()
         self._said[key] = now
-        logger.warning("%s", text)
+        logger.warning("%s", one_line(text))
 
 
 def _safely(tell: Callable[[], None]) -> None:
