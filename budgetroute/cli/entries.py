@@ -1,0 +1,117 @@
+"""The ledger's attempts as `status` and `explain` read them: their JSON records decoded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from budgetroute.records import Entry
+
+
+class Ranked(Struct, frozen=True):
+    """One candidate of a decision, as it was ranked.
+
+    Attributes:
+        action: its label.
+        reward: R; None without a curve.
+        cost: C, expected dollars.
+        surplus: value·R − price·C at the price it was ranked by; see `Decided.is_cheapest_first`.
+        source: where its curve comes from.
+    """
+
+    action: str
+    reward: float | None = field(name="R", default=None)
+    cost: float = field(name="C", default=0.0)
+    surplus: float = 0.0
+    source: str = ""
+
+
+class Decided(Struct, frozen=True):
+    """What was seen when choosing; empty for a retry, or where the ledger was lost."""
+
+    retry: bool = False
+    route: str = ""
+    types: tuple[tuple[str, float], ...] = ()
+    by: str = ""
+    input_tokens: float | None = None
+    price: float | None = field(name="lambda", default=None)
+    propensity: float = 1.0
+    floor: float | None = None
+    fallback: str = ""
+    best: tuple[Ranked, ...] = ()
+    steps: tuple[str, ...] = ()
+    worst: tuple[float, ...] = ()
+    gated: dict[str, tuple[str, ...]] = {}
+    why: str = ""
+
+    @property
+    def is_cheapest_first(self) -> bool:
+        """Say whether cost alone ranked them, as in a warm-up that has bought its share.
+
+        Then surpluses are not value·R − λ·C, which is never below −λ·C.
+        """
+        price = self.price or 0.0
+        return any(row.surplus < -price * row.cost - 1 for row in self.best)
+
+    def gain(self, row: Ranked) -> float:
+        """Return value·R of a candidate; R alone where cost ranked them."""
+        if self.is_cheapest_first:
+            return row.reward or 0.0
+        return row.surplus + (self.price or 0.0) * row.cost
+
+    def held(self, label: str) -> float | None:
+        """Return the dollars that an action would hold; None where that was not asked."""
+        return next(
+            (usd for step, usd in zip(self.steps, self.worst, strict=False) if step == label), None
+        )
+
+    def label(self, chosen: int) -> str | None:
+        """Return the label of the option that was granted; None where the record lacks it."""
+        return self.steps[chosen] if 0 <= chosen < len(self.steps) else None
+
+    def row(self, label: str | None) -> Ranked | None:
+        """Return the ranked candidate of a label; None if it was not among those kept."""
+        return next((row for row in self.best if row.action == label), None)
+
+
+class Outcome(Struct, frozen=True):
+    """How a bill came about; token counts are None where no usage was reported."""
+
+    source: str = ""
+    billed_as: str = ""
+    input: int | None = None
+    cached: int | None = None
+    cache_write: int | None = None
+    output: int | None = None
+    reasoning: int | None = None
+    model: str | None = None
+    service_tier: str | None = None
+    finish: str | None = None
+    overshoot_usd: float = 0.0
+    planned: str = ""
+    why: str = ""
+
+
+_DECIDED = msgspec.json.Decoder(Decided)
+_OUTCOME = msgspec.json.Decoder(Outcome)
+
+
+def decided(entry: Entry) -> Decided:
+    """Return an attempt's decision record; an empty one where it cannot be read."""
+    try:
+        return _DECIDED.decode(entry.decided)
+    except msgspec.DecodeError:
+        return Decided()
+
+
+def outcome(entry: Entry) -> Outcome | None:
+    """Return an attempt's settlement record; None before there is one or where it is unreadable."""
+    if entry.outcome is None:
+        return None
+    try:
+        return _OUTCOME.decode(entry.outcome)
+    except msgspec.DecodeError:
+        return None

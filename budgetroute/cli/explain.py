@@ -1,0 +1,220 @@
+"""`budgetroute explain`: why one call got its action, and what it cost in the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from budgetroute.cli.console import emit, listing, marked, out, plain
+from budgetroute.cli.entries import outcome
+from budgetroute.cli.history import story
+from budgetroute.cli.opening import store_to_read
+from budgetroute.cli.wording import counted, figure, money, usd, worth
+from budgetroute.config import load_config
+from budgetroute.units import usd_from_pico
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rich.console import RenderableType
+
+    from budgetroute.cli.entries import Outcome, Ranked
+    from budgetroute.cli.history import Story
+    from budgetroute.records import Entry
+
+_LABELS = 2
+_TYPES = 3
+_BY = {"": "not recorded", "general": "nothing classified it", "fallback": "routing failed"}
+_SOURCES = {
+    "reported": "by the usage that was reported",
+    "given": "as you gave it",
+    "estimated": "estimated, no usage was reported",
+}
+
+
+def explain_command(decision: str, path: Path | None, *, as_json: bool) -> int:
+    """Show one decision; return 0.
+
+    Raises:
+        StoreError: there is no such decision, or several.
+    """
+    config = load_config(path)
+    store = store_to_read(config)
+    try:
+        found = story(decision, config, store)
+    finally:
+        store.close()
+    if as_json:
+        emit(found.to_json())
+    else:
+        out().print(shown(found))
+    return 0
+
+
+def shown(found: Story) -> RenderableType:
+    """Return a decision as it is printed."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for label, content in _before(found):
+        grid.add_row(label, content)
+    after = Table.grid(padding=(0, 2, 0, 0))
+    after.add_column(style="dim", no_wrap=True)
+    after.add_column()
+    for label, content in _after(found):
+        after.add_row(label, content)
+    table: list[RenderableType] = []
+    if found.record.best:
+        table = [Text(), _ranking(found), Text()]
+    return Group(_title(found), grid, *table, after)
+
+
+def _title(found: Story) -> Text:
+    route = found.record.route
+    return Text.assemble(
+        (f"Decision {found.id}", "bold"),
+        f" · route {plain(route)}" if route else "",
+        f" · {found.at:%Y-%m-%d %H:%M:%S %Z} · app {plain(found.app) or 'unknown'}",
+    )
+
+
+def _before(found: Story) -> Iterator[tuple[str, RenderableType]]:
+    record = found.record
+    if record.input_tokens is not None:
+        yield "Request", _request(found)
+    if record.price is not None:
+        drawn = (
+            "" if record.propensity >= 1 else f"; drawn with probability {record.propensity:.2f}"
+        )
+        yield (
+            "λ",
+            f"{figure(record.price)} per $: {worth(record.price)} then{drawn}",
+        )
+    out_of = sum(len(labels) for labels in record.gated.values())
+    if record.best:
+        shown_of = counted(len(record.best), "candidate")
+        yield "Gates", f"{shown_of} ranked below; {counted(out_of, 'action')} out"
+    for why, labels in record.gated.items():
+        yield "", marked("fail", f"{_named(labels)}: {why}")
+
+
+def _request(found: Story) -> str:
+    record = found.record
+    parts = [f"{record.input_tokens:,.0f} input tokens"]
+    if record.types:
+        weights = ", ".join(f"{name} {weight:.2f}" for name, weight in record.types[:_TYPES])
+        parts.append(f"type {plain(weights)} ({_BY.get(record.by, f'by {plain(record.by)}')})")
+    if record.floor is not None:
+        parts.append(f"floor {record.floor:g}")
+    return " · ".join(parts)
+
+
+def _named(labels: Sequence[str]) -> str:
+    more = len(labels) - _LABELS
+    return ", ".join(labels[:_LABELS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _ranking(found: Story) -> Table:
+    right = ("R", "C", "λ·C", "R−λC", "held")
+    table = listing("", "action", *right, "curve", right=right, fixed=("curve",), indent=0)
+    for row in found.record.best:
+        table.add_row(*_cells(row, found), style="bold" if row.action == found.chosen else None)
+    if found.chosen is not None and found.record.row(found.chosen) is None:
+        table.add_row(*_granted(found), style="bold")
+    return table
+
+
+def _cells(row: Ranked, found: Story) -> list[str]:
+    spent, surplus = found.priced(row)
+    held = found.record.held(row.action)
+    return [
+        "▶" if row.action == found.chosen else "",
+        plain(row.action),
+        "–" if row.reward is None else f"{row.reward:.3f}",
+        usd(row.cost),
+        f"{spent:.4f}",
+        f"{surplus:.4f}",
+        "" if held is None else usd(held),
+        row.source,
+    ]
+
+
+def _granted(found: Story) -> list[str]:
+    """Return the row of an action that was granted but ranked too low to be kept in full."""
+    row = found.attempts[0].row
+    expected, worst = usd_from_pico(row.expected), usd_from_pico(row.worst)
+    price = f"{(found.record.price or 0.0) * expected:.4f}"
+    return ["▶", plain(found.chosen or ""), "", usd(expected), price, "", usd(worst), ""]
+
+
+def _after(found: Story) -> Iterator[tuple[str, RenderableType]]:
+    yield from _why(found)
+    for place, entry in enumerate(found.attempts, start=1):
+        yield "Actual" if len(found.attempts) == 1 else f"Attempt {place}", _fate(entry)
+        if (seen := outcome(entry)) is not None and (usage := _usage(seen, found.chosen)):
+            yield "", usage
+    if len(found.attempts) > 1:
+        yield "Together", money(sum(entry.row.amount for entry in found.attempts))
+
+
+def _why(found: Story) -> Iterator[tuple[str, RenderableType]]:
+    record = found.record
+    if not record.route:
+        yield "Because", marked("warn", "the ledger kept no record of how this was decided")
+        return
+    yield "Because", plain(record.why)
+    if record.is_cheapest_first:
+        yield "", "warm-up had bought 1.5 times its share: cost alone ranked them, not R−λC"
+    if found.passed_over:
+        yield "", _passed_over(found.passed_over)
+    elif found.flips_at is not None and found.second is not None:
+        yield "", _flip(found, found.flips_at, found.second)
+
+
+def _passed_over(count: int) -> str:
+    better = counted(count, "better candidate")
+    return f"{better} did not fit what was left of the budget; the next that fits was taken"
+
+
+def _flip(found: Story, level: float, second: Ranked) -> str:
+    side = "above" if level >= (found.record.price or 0.0) else "below"
+    return f"{plain(second.action)} would win at a λ {side} {figure(level)}"
+
+
+def _fate(entry: Entry) -> RenderableType:
+    row, seen = entry.row, outcome(entry)
+    expected, held = money(row.expected), money(row.worst)
+    amount = money(row.amount)
+    if row.state == "held":
+        return f"in flight, or its process died: {held} held, {expected} expected"
+    if row.state == "released":
+        return f"not sent or not billed: the {held} held for it were given back"
+    how = "" if seen is None else f", {_SOURCES.get(seen.source, seen.source)}"
+    if seen is not None and seen.why:
+        how += f": {plain(seen.why)}"
+    text = f"{amount}{how} (expected {expected}, held {held})"
+    if row.state == "estimated":
+        rest = money(max(0, row.worst - row.amount))
+        text += f"; {rest} stays held until usage arrives or the window ends"
+    if seen is not None and seen.overshoot_usd:
+        return marked("warn", f"{text}; {usd(seen.overshoot_usd)} above what was held")
+    return text
+
+
+def _usage(seen: Outcome, planned: str | None) -> str:
+    parts = []
+    if seen.input is not None:
+        cached = f" ({seen.cached:,} cached)" if seen.cached else ""
+        thought = f" ({seen.reasoning:,} reasoning)" if seen.reasoning else ""
+        parts.append(f"{seen.input:,} in{cached}, {seen.output or 0:,} out{thought}")
+    if seen.finish:
+        parts.append(f"finish {plain(seen.finish)}")
+    if seen.model and not (planned or "").startswith(seen.model):
+        parts.append(f"answered by {plain(seen.model)}")
+    if seen.billed_as:
+        parts.append(f"billed as {plain(seen.billed_as)}")
+    return " · ".join(parts)

@@ -1,0 +1,251 @@
+"""Where a budget stands, gathered from the router and the ledger: what `status` shows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from budgetroute.budget import Window, period_bounds
+from budgetroute.cli.entries import decided
+from budgetroute.cli.opening import ledger_file
+from budgetroute.records import InputSize, Request
+from budgetroute.units import micros_from_time, pico_from_usd, time_from_micros, usd_from_pico
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from budgetroute.cli.entries import Decided
+    from budgetroute.records import Entry, Slot
+    from budgetroute.router import Router
+    from budgetroute.router.status import Status
+    from budgetroute.units import Pico
+
+LOOKED_AT = 5_000
+"""Newest attempts that the table of actions is made from: 0.1 s to read."""
+_SMALL = 200  # newest decisions whose least worst case says what a call must be able to hold
+_UNKNOWN = "not recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """One limit with its sums.
+
+    Attributes:
+        window: `day`, `week` or `month`.
+        spent: settled.
+        held: held by calls in flight and unknown bills.
+        limit: what both must stay under.
+        hard: what they must stay under at last; above `limit` where service degrades.
+        resets_at: when it starts anew, in the budget's zone.
+    """
+
+    window: str
+    spent: Pico
+    held: Pico
+    limit: Pico
+    hard: Pico
+    resets_at: datetime
+
+    @property
+    def remaining(self) -> Pico:
+        """Return what is left before calls are refused, never below 0."""
+        return max(0, self.hard - self.spent - self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """What one action was used for today.
+
+    Attributes:
+        action: its label.
+        calls: attempts sent.
+        spent: what was booked for them so far.
+        reward: mean predicted reward; None where none was predicted.
+    """
+
+    action: str
+    calls: int
+    spent: Pico
+    reward: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the budget stands.
+
+    Attributes:
+        status: the router's own account.
+        now: the store's time, in the budget's zone.
+        timezone: the zone's name.
+        mode: `on` or `off`.
+        stepped_at: when λ was last set; None before the first call.
+        caps: every limit, the paced day first.
+        bought: actions used today, most used first.
+        looked_at: attempts of today that `bought` was made from.
+        is_partial: there were more of them.
+        needed: what the cheapest call must be able to hold.
+        has_ledger: something was recorded already, by whatever app; None = not on disk.
+    """
+
+    status: Status
+    now: datetime
+    timezone: str
+    mode: str
+    stepped_at: datetime | None
+    caps: tuple[Cap, ...]
+    bought: tuple[Bought, ...]
+    looked_at: int
+    is_partial: bool
+    needed: Pico
+    has_ledger: bool | None
+
+    @property
+    def tightest(self) -> Cap:
+        """Return the limit with the least left."""
+        return min(self.caps, key=lambda cap: cap.remaining)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Say whether not even the cheapest call fits."""
+        left = self.tightest.remaining
+        return self.mode == "on" and (left <= 0 or left < self.needed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; amounts in dollars, times as ISO strings."""
+        price = self.status.shadow_price
+        return self.status.to_json() | {
+            "now": self.now.isoformat(),
+            "timezone": self.timezone,
+            "mode": self.mode,
+            "exhausted": self.is_exhausted,
+            "needed_usd": usd_from_pico(self.needed),
+            "usd_per_correct_answer": 1 / price if price else None,
+            "stepped_at": None if self.stepped_at is None else self.stepped_at.isoformat(),
+            "limits": [_cap_json(cap) for cap in self.caps],
+            "actions": [_bought_json(line) for line in self.bought],
+            "actions_from_attempts": self.looked_at,
+            "actions_are_partial": self.is_partial,
+        }
+
+
+def standing(router: Router) -> Standing:
+    """Gather where the budget stands; reads the ledger, and steps a plan whose period has ended.
+
+    Raises:
+        StoreError: the ledger cannot be reached.
+    """
+    status = router.status()
+    at = micros_from_time(router.store.now())
+    zone = router.till.day.zone
+    plan = router.pace.known()
+    newest = router.store.recent(LOOKED_AT)
+    slot = router.pace.slot(at)
+    today = _of_slot(newest, slot)
+    path = ledger_file(router.config)
+    return Standing(
+        status=status,
+        now=time_from_micros(at).astimezone(zone),
+        timezone=router.config.budget.timezone,
+        mode=router.config.mode,
+        stepped_at=None if plan is None else time_from_micros(plan.made_at).astimezone(zone),
+        caps=tuple(_caps(router, at)),
+        bought=_bought(today),
+        looked_at=len(today),
+        is_partial=len(newest) == LOOKED_AT and slot in newest[-1].slots,
+        needed=_needed(router, today),
+        has_ledger=None if path is None else path.exists(),
+    )
+
+
+def _of_slot(newest: Iterable[Entry], slot: Slot) -> list[Entry]:
+    return [e for e in newest if slot in e.slots and e.row.state != "released"]
+
+
+def _caps(router: Router, at: int) -> Iterable[Cap]:
+    budget, till = router.config.budget, router.till
+    limits = till.limits(at, Request("status", "", InputSize(0, 0)))
+    last = limits if till.hard is None else till.hardened(limits)
+    balances = till.store.snapshot([limit.slot for limit in limits])
+    for limit, hard, balance in zip(limits, last, balances, strict=True):
+        kind = till.scope_name(limit.slot)
+        window = Window(kind, budget.zone, budget.reset_hour)  # type: ignore[arg-type]  # no runs
+        _, end = period_bounds(window, time_from_micros(at))
+        yield Cap(
+            window=kind,
+            spent=balance.settled,
+            held=balance.held,
+            limit=limit.limit or 0,
+            hard=hard.limit or 0,
+            resets_at=end.astimezone(budget.zone),
+        )
+
+
+def _bought(today: Sequence[Entry]) -> tuple[Bought, ...]:
+    records = {entry.decision: decided(entry) for entry in reversed(today) if _is_first(entry)}
+    chosen = {entry.decision: entry.chosen for entry in today if _is_first(entry)}
+    groups: dict[str, list[tuple[Entry, float | None]]] = defaultdict(list)
+    for entry in today:
+        label, reward = _choice(records.get(entry.decision), chosen.get(entry.decision, 0))
+        groups[label].append((entry, reward))
+    made = [_summed(label, pairs) for label, pairs in groups.items()]
+    return tuple(sorted(made, key=lambda line: (-line.calls, line.action)))
+
+
+def _is_first(entry: Entry) -> bool:
+    """Say whether an attempt carries its decision's record; a retry's says nothing."""
+    return entry.attempt == f"{entry.decision}#1"
+
+
+def _choice(record: Decided | None, chosen: int) -> tuple[str, float | None]:
+    label = None if record is None else record.label(chosen)
+    if record is None or label is None:
+        return _UNKNOWN, None
+    row = record.row(label)
+    return label, None if row is None else row.reward
+
+
+def _summed(label: str, pairs: Sequence[tuple[Entry, float | None]]) -> Bought:
+    rewards = [reward for _, reward in pairs if reward is not None]
+    return Bought(
+        action=label,
+        calls=len(pairs),
+        spent=sum(entry.row.amount for entry, _ in pairs),
+        reward=sum(rewards) / len(rewards) if rewards else None,
+    )
+
+
+def _needed(router: Router, today: Sequence[Entry]) -> Pico:
+    """Return what the cheapest call must be able to hold.
+
+    As the latest decisions saw it; before there are any, the cheapest action at an empty prompt,
+    which no call can undercut.
+    """
+    seen = [usd for entry in today[:_SMALL] if _is_first(entry) for usd in decided(entry).worst]
+    if seen:
+        return pico_from_usd(min(seen))
+    nothing = InputSize(0, 0)
+    bounds = [row.worst(nothing, overhead=0, calls=1) for row in router.equipment.table().rows]
+    return min(bound for bound in bounds if bound is not None)
+
+
+def _cap_json(cap: Cap) -> dict[str, Any]:
+    return {
+        "window": cap.window,
+        "spent_usd": usd_from_pico(cap.spent),
+        "held_usd": usd_from_pico(cap.held),
+        "limit_usd": usd_from_pico(cap.limit),
+        "hard_usd": usd_from_pico(cap.hard),
+        "remaining_usd": usd_from_pico(cap.remaining),
+        "resets_at": cap.resets_at.isoformat(),
+    }
+
+
+def _bought_json(line: Bought) -> dict[str, Any]:
+    return {
+        "action": line.action,
+        "calls": line.calls,
+        "spent_usd": usd_from_pico(line.spent),
+        "predicted_reward": line.reward,
+    }
