@@ -16,6 +16,7 @@ BUCKETS = 96
 _PRIOR = 0.5  # requests added to each bucket, so that a bucket never seen is not impossible
 _DAYS = 7
 _LEVEL_PRIOR = 0.005
+_EARLY = 0.02  # a rate seen for less than half an hour is taken for less than it says
 
 
 def shape_from_days(days: Sequence[Mapping[int, int]]) -> tuple[float, ...] | None:
@@ -62,17 +63,24 @@ def share_of_rest(shape: Sequence[float] | None, start: float, end: float) -> fl
     return min(1.0, share_between(shape, start, end) / rest) if rest > 0 else 1.0
 
 
-def level(actual: float, *, expected: float, daily: float) -> float:
-    """Return by which factor today's traffic differs from what was expected until now.
+def calls_to_come(seen: float, *, done: float, daily: float | None) -> float:
+    """Return how many calls the rest of a window will see.
 
-    (κ + actual) / (κ + expected), κ half a percent of a day (pacing study §11): early in the day
-    the expectation holds.
+    The expected rest is scaled by (κ + seen) / (κ + expected so far), κ half a percent of a day
+    (pacing study §11): early in the day the expectation holds, later what was seen.
 
-    >>> level(0, expected=0, daily=1000), level(95, expected=45, daily=1000)
-    (1.0, 2.0)
+    Args:
+        seen: calls so far.
+        done: the part of a window's traffic that lies behind, in [0, 1].
+        daily: calls expected in the whole window; None = nothing says, today's rate goes on.
+
+    >>> calls_to_come(0, done=0.0, daily=1000), calls_to_come(1005, done=0.5, daily=1000)
+    (1000.0, 1000.0)
     """
+    if daily is None:
+        return seen * (1.0 - done) / (done + _EARLY)
     prior = _LEVEL_PRIOR * daily
-    return (prior + actual) / (prior + expected)
+    return daily * (1.0 - done) * (prior + seen) / (prior + daily * done)
 
 
 def _cumulative(shape: Sequence[float] | None, position: float) -> float:

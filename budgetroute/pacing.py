@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Step: TypeAlias = Literal["raw", "relative", "multiplicative"]
 Target: TypeAlias = Literal["flat", "forecast"]
 
-DEFAULT_ETA: dict[Step, float] = {"raw": 0.001, "relative": 0.1, "multiplicative": 0.1}
+DEFAULT_ETA: dict[Step, float] = {"raw": 0.001, "relative": 0.1, "multiplicative": 0.2}
 _ERROR_CAP = 10.0  # spend/share − 1 counts at most this much: one wild period must not end the day
 _SET_BACK = 60_000_000  # microseconds; less than this is a race between processes
 _UNSOLVED = 1.0  # λ when there is nothing to solve: one unit of quality is worth a dollar

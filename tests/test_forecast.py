@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from budgetroute.forecast import (
     BUCKETS,
-    level,
+    calls_to_come,
     shape_from_days,
     share_between,
     share_of_rest,
@@ -89,12 +89,24 @@ def test_only_the_last_seven_days_count_and_each_as_much_as_the_others():
     assert two[10] == pytest.approx(two[50], rel=0.05)
 
 
-@given(st.floats(0, 1e6), st.floats(1, 1e6), st.floats(0, 1))
-def test_the_level_starts_at_one_and_ends_at_what_was_seen(actual, daily, part):
-    """Nothing expected and nothing seen: 1. Later it approaches actual over expected."""
-    assert level(0.0, expected=0.0, daily=daily) == 1.0
-    found = level(actual, expected=part * daily, daily=daily)
-    assert found == pytest.approx((0.005 * daily + actual) / (0.005 * daily + part * daily))
+@given(st.floats(1, 1e6), st.floats(0, 1))
+def test_traffic_as_expected_leaves_the_rest_as_expected(daily, done):
+    """Where exactly the expected calls were seen, exactly the rest is to come."""
+    rest = calls_to_come(daily * done, done=done, daily=daily)
+    assert rest == pytest.approx(daily * (1 - done), rel=1e-9, abs=1e-9)
+
+
+@given(st.floats(1, 1e4), st.floats(0.05, 0.95), st.sampled_from([0.05, 0.2, 5.0, 20.0]))
+def test_a_wrong_hint_fades_within_an_hour(real, done, factor):
+    """With 5 % of a day behind, a hint 20 times too large counts less than threefold."""
+    found = calls_to_come(real * done, done=done, daily=real * factor) / (real * (1 - done))
+    assert 0.66 < found < 3.0
+
+
+def test_without_any_expectation_todays_rate_goes_on():
+    """Ten calls in half the day are nearly ten more; none so far promises none."""
+    assert 9 < calls_to_come(10, done=0.5, daily=None) < 10
+    assert calls_to_come(0, done=0.0, daily=None) == 0.0
 
 
 def counts(day: str, buckets: dict[int, int], app: str = "app") -> dict[tuple[str, str], int]:

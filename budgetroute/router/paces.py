@@ -99,7 +99,7 @@ class Pace:
         self._period: Period | None = None
         self._seen: tuple[int, PacingPlan] | None = None
         self._read_at = 0
-        self._daily: tuple[str, float] = ("", 0.0)
+        self._daily: tuple[str, float | None] = ("", None)
         self._shape: tuple[str, tuple[float, ...] | None] = ("", None)
         self._span: tuple[float, float] | None = None
         self._calls: tuple[str, int] = ("", 0)
@@ -230,17 +230,16 @@ class Pace:
         return None if self._seen is None else self._seen[1]
 
     def calls_to_come(self, at: int) -> float:
-        """Return how many calls the window may still see, 0 when nothing says so."""
+        """Return how many calls the window may still see."""
         period = self.period(at)
         if self._daily[0] != period.id:
-            self._daily = (period.id, self.calls_per_day or self._calls_seen(period.id) or 0.0)
-        daily = self._daily[1]
-        if daily == 0.0:
-            return 0.0
+            self._daily = (period.id, self.calls_per_day or self._calls_seen(period.id))
         done = (at - period.start) / (period.end - period.start)
-        share = forecast.share_between(self.shape(period), 0.0, done)
-        level = forecast.level(self._calls_of(period), expected=daily * share, daily=daily)
-        return level * daily * (1.0 - share)
+        return forecast.calls_to_come(
+            self._calls_of(period),
+            done=forecast.share_between(self.shape(period), 0.0, done),
+            daily=self._daily[1],
+        )
 
     def saw(self, at: int, balance: Balance) -> None:
         """Note the window's sums after a reservation, so that they need not be asked for."""
