@@ -6,7 +6,9 @@ best reward wins, at `DEAR` the cheapest action.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import importlib
 import os
 import warnings
@@ -121,3 +123,16 @@ def load_litellm():
 def reply(model: str, *, given: int = 10, made: int = 5) -> dict[str, object]:
     """Return what a function that calls a model might return: a dict with usage."""
     return {"model": model, "usage": {"prompt_tokens": given, "completion_tokens": made}}
+
+
+@contextlib.contextmanager
+def litellm_at_work():
+    """Yield litellm and a loop for its async calls; collect what it leaves behind afterwards.
+
+    It leaves sockets and an event loop to the garbage collector, which other modules treat as errors.
+    """
+    module, loop = load_litellm(), asyncio.new_event_loop()
+    yield module, loop
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    gc.collect()
