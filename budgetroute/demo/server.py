@@ -7,6 +7,7 @@ input ends. It knows the day's prompts because it writes the same ones from the 
 from __future__ import annotations
 
 import argparse
+import signal
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +30,13 @@ from budgetroute.records import Action
 from budgetroute.tokens import O200k
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from budgetroute.demo.simulated import Answer
     from budgetroute.loopback import Received, Response
     from budgetroute.loopback.http import Responder
+    from budgetroute.protocols import Tokenizer
 
 _COT = "step by step"
 _PER_MESSAGE, _PER_REQUEST = 4, 3
@@ -109,7 +111,6 @@ class _Service:
 
     def _completion(self, model: str, texts: list[str], answers: list[Answer]) -> Completion:
         self._served += 1
-        counted = self._tokenizer.measure("\n".join(texts)).tokens
         hidden = [answer.reasoning_tokens for answer in answers]
         return Completion(
             model=model,
@@ -117,13 +118,19 @@ class _Service:
                 Choice(answer.text, "length" if answer.cut else "stop") for answer in answers
             ),
             usage=usage_object(
-                counted + _PER_MESSAGE * len(texts) + _PER_REQUEST,
+                input_tokens(self._tokenizer, texts),
                 sum(answer.output_tokens for answer in answers),
                 cached=0,
                 reasoning=None if None in hidden else sum(filter(None, hidden)),
             ),
             id=f"chatcmpl-{self._served}",
         )
+
+
+def input_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> int:
+    """Return the input tokens that are billed for messages with these texts."""
+    counted = tokenizer.measure("\n".join(texts)).tokens
+    return counted + _PER_MESSAGE * len(texts) + _PER_REQUEST
 
 
 def _text(message: Mapping[str, Any]) -> str:
@@ -136,7 +143,8 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    """Read the command line and serve."""
+    """Read the command line and serve; a Ctrl-C in the terminal is the parent's to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parser = argparse.ArgumentParser(prog="python -m budgetroute.demo.server", description=__doc__)
     parser.add_argument("--profile", default="broad", help="a shipped profile's name or a path")
     parser.add_argument("--calls", type=int, default=4000, help="requests of the day")

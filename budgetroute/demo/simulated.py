@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from budgetroute.curves import interpolate_cap
@@ -52,6 +53,23 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class _Draw:
+    """What luck makes of one answer, before it is written.
+
+    Attributes:
+        met: parts of the grade that it meets.
+        tokens: its output tokens.
+        cut: whether the cap ended it.
+        offset: where in the padding it begins, in (0, 1).
+    """
+
+    met: int
+    tokens: int
+    cut: bool
+    offset: float
+
+
+@dataclass(frozen=True, slots=True)
 class Conduct:
     """How a model answers one type of prompt with one action.
 
@@ -87,9 +105,12 @@ class SimulatedModels:
     """
 
     def __init__(self, profile: Profile, *, seed: int = 0) -> None:
-        self._seed = seed
         self._variants = _variants(profile)
         self._conducts: dict[tuple[str, Action], Conduct] = {}
+        self._own_luck = lru_cache(maxsize=256)(partial(uniforms, seed))
+        self._shared_luck = lru_cache(maxsize=256)(
+            lambda kind, number: NORMAL.inv_cdf(uniforms(seed, kind, number)[0])
+        )
         self.names = sorted(self._variants)
         if not self._variants:
             raise ProfileError(f"profile {profile.name!r} has no cell that a model could follow")
@@ -107,19 +128,25 @@ class SimulatedModels:
             action: what was sent with it.
             choice: which of n choices; each has luck of its own.
         """
+        hidden = action.reasoning_effort not in {None, "none"}
+        return _written(task.question, self._draw(task, action, choice), hidden=hidden)
+
+    def outcome(self, task: Task, action: Action) -> tuple[float, int]:
+        """Return the grade and the output tokens that `answer` would have, without writing it."""
+        drawn = self._draw(task, action, 0)
+        return drawn.met / task.question.parts, drawn.tokens
+
+    def _draw(self, task: Task, action: Action, choice: int) -> _Draw:
         conduct = self.conduct(task.kind, action)
-        length, rounding, success, offset = uniforms(
-            self._seed, task.kind, task.number,
-            action.model, action.cot, action.reasoning_effort, choice,
-        )  # fmt: skip
+        length, rounding, success, offset = self._own_luck(
+            task.kind, task.number, action.model, action.cot, action.reasoning_effort, choice
+        )
         wanted = conduct.length.at(length)
         cut = wanted > action.max_tokens
         tokens = math.floor(min(wanted, action.max_tokens) + rounding)  # keeps the mean
-        met = _met(
-            task.question.parts, conduct.cut if cut else conduct.whole, self._luck(task, success)
-        )
-        hidden = action.reasoning_effort not in {None, "none"}
-        return _written(task.question, met, tokens, cut=cut, hidden=hidden, offset=offset)
+        reward = conduct.cut if cut else conduct.whole
+        met = _met(task.question.parts, reward, self._luck(task.kind, task.number, success))
+        return _Draw(met, tokens, cut, offset)
 
     def conduct(self, kind: str, action: Action) -> Conduct:
         """Return how the action's model answers this type of prompt."""
@@ -145,9 +172,9 @@ class SimulatedModels:
                     return variants[variant][name]
         return next(iter(variants[others[0]].values()))
 
-    def _luck(self, task: Task, own: float) -> float:
+    def _luck(self, kind: str, number: int, own: float) -> float:
         """Mix a prompt's luck with the action's own; uniform again (a Gaussian copula)."""
-        shared = NORMAL.inv_cdf(uniforms(self._seed, task.kind, task.number)[0])
+        shared = self._shared_luck(kind, number)
         mixed = math.sqrt(_SHARED) * shared + math.sqrt(1 - _SHARED) * NORMAL.inv_cdf(own)
         return NORMAL.cdf(mixed)
 
@@ -183,14 +210,13 @@ def _met(parts: int, reward: float, luck: float) -> int:
     return 0
 
 
-def _written(
-    question: Question, met: int, tokens: int, *, cut: bool, hidden: bool, offset: float
-) -> Answer:
+def _written(question: Question, drawn: _Draw, *, hidden: bool) -> Answer:
     """Write an answer of about that many tokens; a right one that is cut says it first."""
+    met, tokens, cut = drawn.met, drawn.tokens, drawn.cut
     conclusion = "" if cut and not met else question.reply(met)
     said = min(tokens, len(conclusion) // _CHARACTERS_PER_TOKEN + 1) if conclusion else 0
     if hidden:
         return Answer(conclusion, tokens, tokens - said, cut)
-    padding = filler(tokens - said, offset)
+    padding = filler(tokens - said, drawn.offset)
     both = (conclusion, padding) if cut else (padding, conclusion)
     return Answer("\n\n".join(part for part in both if part), tokens, None, cut)
