@@ -171,7 +171,7 @@ def _why(found: Story) -> Iterator[tuple[str, RenderableType]]:
         yield "", "warm-up had bought 1.5 times its share: cost alone ranked them, not R−λC"
     if found.passed_over:
         yield "", _passed_over(found.passed_over)
-    elif found.flips_at is not None and found.second is not None:
+    elif found.flips_at is not None and found.second is not None and "flips" not in record.why:
         yield "", _flip(found, found.flips_at, found.second)
 
 
