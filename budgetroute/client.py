@@ -240,7 +240,8 @@ def _turns(messages: Any) -> list[Any]:  # noqa: ANN401 - whatever was passed
 
 
 def _shown(messages: object) -> str:
-    return type(messages).__name__ if messages else f"an empty {type(messages).__name__}"
+    name = type(messages).__name__
+    return name if messages or messages is None else f"an empty {name}"
 
 
 def _check(attempts: int, timeout: float | None) -> None:
