@@ -18,7 +18,7 @@ class Ranked(Struct, frozen=True):
         action: its label.
         reward: R; None without a curve.
         cost: C, expected dollars.
-        surplus: value·R − price·C at the price it was ranked by; see `Decided.is_cheapest_first`.
+        surplus: value·R − λ·C.
         source: where its curve comes from.
     """
 
@@ -47,19 +47,8 @@ class Decided(Struct, frozen=True):
     gated: dict[str, tuple[str, ...]] = {}
     why: str = ""
 
-    @property
-    def is_cheapest_first(self) -> bool:
-        """Say whether cost alone ranked them, as in a warm-up that has bought its share.
-
-        Then surpluses are not value·R − λ·C, which is never below −λ·C.
-        """
-        price = self.price or 0.0
-        return any(row.surplus < -price * row.cost - 1 for row in self.best)
-
     def gain(self, row: Ranked) -> float:
-        """Return value·R of a candidate; R alone where cost ranked them."""
-        if self.is_cheapest_first:
-            return row.reward or 0.0
+        """Return value·R of a candidate."""
         return row.surplus + (self.price or 0.0) * row.cost
 
     def held(self, label: str) -> float | None:

@@ -167,8 +167,6 @@ def _why(found: Story) -> Iterator[tuple[str, RenderableType]]:
         yield "Because", marked("warn", "the ledger kept no record of how this was decided")
         return
     yield "Because", plain(record.why)
-    if record.is_cheapest_first:
-        yield "", "warm-up had bought 1.5 times its share: cost alone ranked them, not R−λC"
     if found.passed_over:
         yield "", _passed_over(found.passed_over)
     elif found.flips_at is not None and found.second is not None and "flips" not in record.why:

@@ -70,7 +70,7 @@ class Story:
     def flips_at(self) -> float | None:
         """Return the λ at which `second` draws level with the chosen one; None if none does."""
         first, second = self.record.row(self.chosen), self.second
-        if first is None or second is None or self.record.is_cheapest_first:
+        if first is None or second is None:
             return None
         return flip_price(self._candidate(first), self._candidate(second))
 
@@ -97,7 +97,6 @@ class Story:
             "propensity": record.propensity,
             "floor": record.floor,
             "fallback": record.fallback or None,
-            "cheapest_first": record.is_cheapest_first,
             "chosen": self.chosen,
             "passed_over": self.passed_over,
             "ranked": [self._ranked_json(row) for row in record.best],

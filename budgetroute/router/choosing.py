@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from budgetroute import pacing
-from budgetroute.errors import BudgetRouteError, NoEligibleAction, ProfileError, StoreError
+from budgetroute.errors import BudgetRouteError, NoEligibleAction, ProfileError
 from budgetroute.policy import flip_price
 from budgetroute.records import Decision
 from budgetroute.router.slate import Sizing
@@ -42,6 +43,8 @@ ROUTING_FAILURES = (
     TypeError,
     ValueError,
     AttributeError,
+    RuntimeError,
+    OSError,
 )
 """What a failure of routing itself can be; the baseline is taken then, unless `strict`."""
 _GUARD = 1.5
@@ -67,6 +70,7 @@ class Pick:
         gated: the same by reason, as ready JSON.
         slate: what was ranked; None for a fallback.
         fallback: why routing failed, if it did.
+        is_held_back: warm-up has bought 1.5 times its planned share, so λ stands at its ceiling.
     """
 
     request: Request
@@ -82,6 +86,7 @@ class Pick:
     gated: msgspec.Raw = field(default_factory=lambda: NOTHING_GATED)
     slate: Slate | None = None
     fallback: str = ""
+    is_held_back: bool = False
 
 
 class Chooser:
@@ -113,38 +118,34 @@ class Chooser:
         sizing = self._sizing(lane, request)
         try:
             return self._routed(lane, request, sizing, draw, at)
-        except (StoreError, *ROUTING_FAILURES) as err:
-            if isinstance(err, StoreError) or self.strict or not lane.may_fall_back(request):
-                raise
-            return self._fallen_back(lane, request, sizing, err, at)
+        except ROUTING_FAILURES as err:
+            return self._fallen_back(lane, request, sizing, err, self.pace.current(at))
 
     def without_store(self, request: Request, decision_id: str, draw: float) -> Decision:
         """Choose at the last known price, holding nothing."""
         lane = self.equipment.lane(request.route)
         request = lane.completed(request)
-        sizing = Sizing(
-            request.size, 0.0, lane.settings.input_tokens, request.calls, request.services
-        )
-        weights, by = lane.chain.classify(request)
-        eligible = lane.eligible(request, weights[0][0])
+        bound = lane.settings.input_tokens
+        sizing = Sizing(request.size, 0.0, bound, request.calls, request.services)
         plan = self.pace.last_seen()
-        price, propensity = (CHEAPEST, 1.0) if plan is None else plan.price(draw)
-        ranking = eligible.slate.rank(weights, sizing, price=price, floor=request.floor)
-        pick = Pick(
-            request, ranking, sizing, weights, by, price, propensity, plan_steps=0,
-            reasons=eligible.reasons, slate=eligible.slate,
-        )  # fmt: skip
+        try:
+            pick = self._unheld(lane, request, sizing, draw, plan)
+        except ROUTING_FAILURES as err:
+            pick = self._fallen_back(lane, request, sizing, err, plan)
         at = micros_from_time(self.pace.store.now())
-        return decision_of(pick, ranking.best[0], decision_id, at)
+        return decision_of(pick, pick.ranking.best[0], decision_id, at)
 
     def _routed(self, lane: Lane, request: Request, sizing: Sizing, draw: float, at: int) -> Pick:
         weights, by = lane.chain.classify(request)
         eligible = lane.eligible(request, weights[0][0])
-        slate = eligible.slate
+        rank = partial(eligible.slate.rank, weights, sizing, floor=request.floor)
         plan = self.pace.current(at, lambda calls: self._curves(lane, request, calls))
         price, propensity = plan.price(draw)
-        ranking = slate.rank(weights, sizing, price=price, floor=request.floor)
-        ranking = self._warmed(slate, ranking, weights, sizing, plan, at)
+        ranking = rank(price=price)
+        is_held_back = not self._is_warm(ranking, plan, at)
+        if is_held_back:  # 1.5 × its share is bought: λ's ceiling
+            price, propensity = 2 * plan.e_max or CHEAPEST, 1.0
+            ranking = rank(price=price)
         self._check(lane, request, ranking)
         return Pick(
             request=request,
@@ -158,29 +159,33 @@ class Chooser:
             guard=self._guard(ranking, at),
             reasons=eligible.reasons,
             gated=eligible.gated,
-            slate=slate,
+            slate=eligible.slate,
+            is_held_back=is_held_back,
         )
+
+    def _unheld(
+        self, lane: Lane, request: Request, sizing: Sizing, draw: float, plan: PacingPlan | None
+    ) -> Pick:
+        weights, by = lane.chain.classify(request)
+        eligible = lane.eligible(request, weights[0][0])
+        price, propensity = (CHEAPEST, 1.0) if plan is None else plan.price(draw)
+        ranking = eligible.slate.rank(weights, sizing, price=price, floor=request.floor)
+        self._check(lane, request, ranking)
+        return Pick(
+            request, ranking, sizing, weights, by, price, propensity, plan_steps=0,
+            reasons=eligible.reasons, gated=eligible.gated, slate=eligible.slate,
+        )  # fmt: skip
 
     def _curves(self, lane: Lane, request: Request, calls: float) -> Sequence[Group]:
         """Return so many calls with the curves of what this route can send in general."""
         return self.equipment.groups(calls, lane.open_to(request), route=lane.name)
 
-    def _warmed(
-        self,
-        slate: Slate,
-        ranking: Ranking,
-        weights: tuple[tuple[str, float], ...],
-        sizing: Sizing,
-        plan: PacingPlan,
-        at: int,
-    ) -> Ranking:
-        """Take the cheapest while warm-up has bought 1.5 times its planned share."""
+    def _is_warm(self, ranking: Ranking, plan: PacingPlan, at: int) -> bool:
+        """Say whether the best candidate is within what warm-up may buy in this period."""
         allowance = self.pace.allowance(plan, at)
         if allowance is None or not ranking.best:
-            return ranking
-        if pico_estimate(ranking.best[0].cost) <= allowance:
-            return ranking
-        return slate.rank(weights, sizing, price=CHEAPEST, floor=None)
+            return True
+        return pico_estimate(ranking.best[0].cost) <= allowance
 
     def _check(self, lane: Lane, request: Request, ranking: Ranking) -> None:
         if not ranking.best:
@@ -189,16 +194,12 @@ class Chooser:
                 'costs. Write image_tokens under [models."NAME"].',
                 dict.fromkeys(ranking.unbounded, "images cannot be bounded"),
             )
-        if not ranking.floor_missed:
-            return
-        best = ranking.best[0]
-        text = (
-            f"route {lane.name!r}: no action reaches the floor {request.floor}; the best is "
-            f"{best.action.label} at {best.reward:.3f}"
-        )
-        if self.strict:
-            raise NoEligibleAction(text, {})
-        logger.warning("%s; taking it", one_line(text))
+        if ranking.floor_missed and self.strict:
+            best = ranking.best[0]
+            raise NoEligibleAction(
+                f"route {lane.name!r}: no action reaches the floor {request.floor}; the best is "
+                f"{best.action.label} at {best.reward:.3f}. Lower the floor, or add better models."
+            )
 
     def _guard(self, ranking: Ranking, at: int) -> Pico:
         """Return what must stay free: 1.5 × the traffic to come at its mean cheapest cost."""
@@ -216,23 +217,28 @@ class Chooser:
         )
 
     def _fallen_back(
-        self, lane: Lane, request: Request, sizing: Sizing, err: Exception, at: int
+        self,
+        lane: Lane,
+        request: Request,
+        sizing: Sizing,
+        err: Exception,
+        plan: PacingPlan | None,
     ) -> Pick:
-        ranking = lane.baseline(request, sizing, (("general", 1.0),))
+        """Take the baseline, unless `strict` forbids that or it must not serve the request."""
+        ranking = None if self.strict else lane.fallback(request, sizing)
         if ranking is None or not ranking.best:
             raise err
         told = one_line(str(err)) if isinstance(err, BudgetRouteError) else type(err).__name__
         logger.warning("routing of %r failed, the baseline is taken: %s", lane.name, told)
-        plan = self.pace.current(at)
         return Pick(
             request=request,
             ranking=ranking,
             sizing=sizing,
             weights=(("general", 1.0),),
             classified_by="fallback",
-            price=plan.high,
+            price=plan.high if plan else 0.0,
             propensity=1.0,
-            plan_steps=plan.steps,
+            plan_steps=plan.steps if plan else 0,
             fallback=told,
         )
 
@@ -266,7 +272,8 @@ def decision_of(  # noqa: PLR0913 - one argument per thing that is wired or said
         limit=limits[0].limit if limits else None,
         balance=balance,
         fallback=bool(pick.fallback),
-        input_tokens=float(pick.sizing.size.tokens + pick.sizing.size.framing),
+        input_tokens=pick.sizing.counted,
+        images=pick.sizing.size.images,
         stepped_down=stepped_down,
     )
 

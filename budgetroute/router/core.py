@@ -108,6 +108,7 @@ class Router:
             ConfigError: the request names a type that the profile lacks.
             StoreError: the ledger cannot be reached (unless `on_store_error = "open"`).
         """
+        self.till.book_pending()
         decision_id = self._new_id()
         draw = draw_of(request.seed or decision_id)
         try:
@@ -124,10 +125,17 @@ class Router:
 
         Raises:
             BudgetExceeded: the attempt does not fit.
-            StoreError: the ledger cannot be reached.
+            StoreError: the ledger cannot be reached (unless `on_store_error = "open"`).
         """
         if not decision.slots:
             return decision
+        try:
+            return self._held_again(decision, request, attempt)
+        except StoreError as err:
+            self._let_through(err)
+            return replace(decision, slots=(), balance=None)
+
+    def _held_again(self, decision: Decision, request: Request, attempt: int) -> Decision:
         at = micros_from_time(self.store.now())
         limits = self.till.limits(at, request)
         outcome = self.store.reserve(
@@ -177,6 +185,8 @@ class Router:
         )
         if decision.slots:
             settlement = self._book(decision, settlement, amount, attempt)
+        if source == "reported" and not settlement.repeated:
+            self._learn(decision, usages)
         self.herald.settled(decision, settlement)
         return settlement
 
@@ -196,6 +206,7 @@ class Router:
         Raises:
             StoreError: the ledger cannot be reached.
         """
+        self.till.book_pending()
         at = micros_from_time(self.store.now())
         self.store.sweep(at)
         self.pace.catch_up(at)
@@ -253,7 +264,6 @@ class Router:
                 record=settlement_record(decision, settlement),
             )
         )
-        self._learn(decision, settlement)
         if booked is None:
             return settlement
         return replace(
@@ -272,24 +282,27 @@ class Router:
             return micros_from_time(decision.at)
         return at
 
-    def _learn(self, decision: Decision, settlement: Settlement) -> None:
-        if settlement.usage is None or settlement.source != "reported" or settlement.repeated:
-            return
+    def _learn(self, decision: Decision, usages: Sequence[Usage]) -> None:
+        """Note what the function added to its prompt, for each of its requests."""
+        facts = self.equipment.facts(decision.model)
+        counted = decision.input_tokens * facts.ratio
+        counted += decision.images * (facts.image_tokens or 0)
         try:
-            self.overheads.learn(
-                decision.route,
-                reported=settlement.usage.input_tokens,
-                counted=decision.input_tokens,
-            )
+            for usage in usages:
+                reported = usage.input_tokens
+                self.overheads.learn(decision.route, reported=reported, counted=counted)
         except StoreError as err:
             self.herald.warn(f"overhead of route {decision.route!r} not kept: {err}")
 
     def _uncounted(
         self, request: Request, decision_id: str, draw: float, err: StoreError
     ) -> Decision:
-        """Let a call through without a ledger, if the user wrote `on_store_error = "open"`."""
+        self._let_through(err)
+        return self.chooser.without_store(request, decision_id, draw)
+
+    def _let_through(self, err: StoreError) -> None:
+        """Count a call that runs without a ledger, if the user wrote `on_store_error = "open"`."""
         if self.config.store.on_store_error != "open":
             raise err
         self.uncounted += 1
         self.herald.let_through(self.uncounted, err)
-        return self.chooser.without_store(request, decision_id, draw)

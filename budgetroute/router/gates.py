@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from budgetroute.records import AXES
+from budgetroute.records import AXES, Action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from budgetroute.records import Action, Axis, Request
+    from budgetroute.records import Axis, Request
     from budgetroute.router.table import Row
 
 _CUT_ALLOWED = (
@@ -60,7 +60,7 @@ class Gates:
 
     def forbids(self, row: Row, request: Request) -> str | None:
         """Return why a model must not serve this request, not even as a fallback."""
-        return self._model_allowed(row, request) or _tagged(row, request)
+        return self._model_allowed(row, request) or _tagged(row, request) or _sendable(row, request)
 
     def type_reason(self, row: Row, prompt_type: str, request: Request) -> str | None:
         """Return why this row cannot serve a prompt of this type, None if it can."""
@@ -145,12 +145,13 @@ def _sendable(row: Row, request: Request) -> str | None:
 
 
 def unsendable_axis(action: Action, request: Request) -> Axis | None:
-    """Return the first axis in which the action differs from the baseline without a way to send it."""
-    base = request.baseline
+    """Return the first axis in which the action differs from the baseline without a way to send it.
+
+    Code without a baseline sends nothing but what it is told to.
+    """
+    base = request.baseline or Action(action.model, action.max_tokens)
     for axis in AXES:
-        if axis in request.sendable or base is None:
-            continue
-        if getattr(action, axis) != getattr(base, axis):
+        if axis not in request.sendable and getattr(action, axis) != getattr(base, axis):
             return axis
     return None
 

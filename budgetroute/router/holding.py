@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
-from budgetroute.records import Arrival, Ask, Grant, Option
-from budgetroute.router.choosing import decision_of
+from budgetroute.records import Arrival, Ask, Option, Refusal
+from budgetroute.router.choosing import CHEAPEST, decision_of
 from budgetroute.router.words import decision_record
+from budgetroute.telemetry import one_line
 from budgetroute.units import pico_estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from budgetroute.records import Candidate, Decision, Limit, Refusal
+    from budgetroute.records import Candidate, Decision, Grant, Limit
     from budgetroute.router.choosing import Pick
     from budgetroute.router.core import Router
+
+logger = logging.getLogger("budgetroute.decide")
 
 _DEFAULT_LEASE_S = 15 * 60
 _LEASE_SLACK_S = 60
@@ -25,36 +30,63 @@ _BINS = 10
 def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
     """Hold the best candidate that fits and return the decision.
 
-    If the best ones do not fit, every candidate is looked at; if none does, `degrade` serves the
-    cheapest up to `hard_usd`.
-
     Raises:
         BudgetExceeded: nothing fits.
     """
     limits = router.till.limits(at, pick.request, guard=pick.guard)
-    steps = pick.ranking.steps
-    outcome = _reserve(router, pick, decision_id, at, limits, steps)
-    if not isinstance(outcome, Grant) and pick.slate is not None:
-        floor = None if pick.ranking.floor_missed else pick.request.floor
-        steps = pick.slate.rank(
-            pick.weights, pick.sizing, price=pick.price, floor=floor, exhaustive=True
-        ).steps
-        outcome = _reserve(router, pick, decision_id, at, limits, steps)
-    if not isinstance(outcome, Grant) and router.till.hard is not None:
-        steps = (min(steps, key=lambda c: (c.cost, c.worst)),)
-        limits = router.till.hardened(limits)
-        outcome = _reserve(router, pick, decision_id, at, limits, steps)
-    if not isinstance(outcome, Grant):
-        raise router.till.exceeded(outcome, at)
+    steps: Sequence[Candidate] = pick.ranking.steps
+    reserve = partial(_reserve, router, pick, decision_id, at)
+    outcome = reserve(limits, steps)
+    others = _others(router, pick, limits)
+    while isinstance(outcome, Refusal):
+        following = next(others, None)
+        if following is None:
+            raise router.till.exceeded(outcome, at)
+        limits, steps = following
+        outcome = reserve(limits, steps)
+    chosen = steps[outcome.index]
+    _say_if_below(pick, chosen)
     router.pace.saw(at, outcome.balances[0])
     return decision_of(
         pick,
-        steps[outcome.index],
+        chosen,
         decision_id,
         at,
         limits=limits,
         balance=outcome.balances[0],
         stepped_down=outcome.index,
+    )
+
+
+def _others(
+    router: Router, pick: Pick, limits: tuple[Limit, ...]
+) -> Iterator[tuple[tuple[Limit, ...], Sequence[Candidate]]]:
+    """Yield what to ask the store for when it refused the best few candidates.
+
+    Every candidate; unless `strict`, those below the floor, the highest reward first; with
+    `on_exhausted = "degrade"` the cheapest, up to `hard_usd`.
+    """
+    floor, slate, cheapest = pick.request.floor, pick.slate, pick.ranking.steps
+    if slate is not None:
+        rank = partial(slate.rank, pick.weights, pick.sizing, exhaustive=True)
+        yield limits, rank(price=pick.price, floor=floor).steps
+        if floor is not None and not router.config.strict:
+            yield limits, rank(price=pick.price, floor=math.inf).steps
+        cheapest = rank(price=CHEAPEST, floor=None).steps
+    if router.till.hard is not None:
+        yield router.till.hardened(limits), cheapest
+
+
+def _say_if_below(pick: Pick, chosen: Candidate) -> None:
+    floor = pick.request.floor
+    if floor is None or chosen.reward is None or chosen.reward >= floor:
+        return
+    logger.warning(
+        "route %r: no affordable action reaches the floor %g; %s at %.3f is taken",
+        pick.request.route,
+        floor,
+        one_line(chosen.action.label),
+        chosen.reward,
     )
 
 

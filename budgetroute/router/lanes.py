@@ -66,7 +66,6 @@ class Lane:
         self._facts = facts
         self._at_cap = lru_cache(maxsize=64)(table.at_cap)
         self._slates: dict[tuple[object, ...], Eligible] = {}
-        self._single: dict[Action, Slate] = {}
         contexts = [row.facts.card.max_input_tokens for row in table.rows]
         self._shortest_context = min((c for c in contexts if c is not None), default=None)
 
@@ -101,26 +100,23 @@ class Lane:
             found = self._slates[key] = self._gate(request, prompt_type)
         return found
 
-    def baseline(
-        self, request: Request, sizing: Sizing, weights: Sequence[tuple[str, float]]
-    ) -> Ranking | None:
-        """Return the baseline as a ranking of one; None where the code has none or it has no price."""
-        action = request.baseline
-        if action is None:
-            return None
-        slate = self._single.get(action)
-        if slate is None:
-            try:
-                slate = self._single[action] = Slate([self.row(action)], self.table.types)
-            except UnpricedModel:
-                return None
-        return slate.rank(weights, sizing, price=0.0, floor=None)
+    def fallback(self, request: Request, sizing: Sizing) -> Ranking | None:
+        """Return the baseline, with what the user pinned, as a ranking of one.
 
-    def may_fall_back(self, request: Request) -> bool:
-        """Say whether the baseline is allowed where it was not chosen: by name and by tags."""
-        return request.baseline is not None and not self.gates.forbids(
-            self.row(request.baseline), request
-        )
+        None where the code has no baseline, where it has no price, and where it must not serve the
+        request: a model that is denied or lacks a required tag, a pin that cannot be sent.
+        """
+        if request.baseline is None:
+            return None
+        action = pinned(request.baseline, request.pins)
+        try:
+            row = self.row(action)
+        except UnpricedModel:
+            return None
+        if self.gates.forbids(row, request):
+            return None
+        slate = Slate([row], self.table.types)
+        return slate.rank((("general", 1.0),), sizing, price=0.0, floor=None)
 
     def row(self, action: Action) -> Row:
         """Return the row of any action; cells only where the table knows the model."""
@@ -182,14 +178,20 @@ class Lane:
                 f"route {self.name!r}: model {model!r} is pinned but has no curve and no cap is "
                 f"known. Pin a cap too: pin(model={model!r}, max_tokens=512)."
             )
-        return Action(
-            model=model,
-            max_tokens=cap,
-            cot=bool(pins.cot),
-            reasoning_effort=pins.reasoning_effort,
-            temperature=pins.temperature,
-            n=pins.n or 1,
-        )
+        return pinned(replace(base or Action(model, cap), max_tokens=cap), pins)
+
+
+def pinned(action: Action, pins: Pins) -> Action:
+    """Return an action with the parts that the user fixed."""
+    return replace(
+        action,
+        model=pins.model or action.model,
+        max_tokens=pins.max_tokens or action.max_tokens,
+        cot=action.cot if pins.cot is None else pins.cot,
+        reasoning_effort=pins.reasoning_effort or action.reasoning_effort,
+        temperature=action.temperature if pins.temperature is None else pins.temperature,
+        n=pins.n or action.n,
+    )
 
 
 def _resampled(rows: Sequence[Row], request: Request) -> Sequence[Row]:

@@ -6,6 +6,7 @@ Afterwards the mean of the last 200 calls is expected, and their maximum, a tent
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from budgetroute.protocols import Store
+
+logger = logging.getLogger("budgetroute.spend")
 
 KEPT = 200
 _WRITE_EVERY = 100
@@ -68,7 +71,7 @@ class Overheads:
     def _load(self, route: str) -> _Seen:
         if route not in self._seen:
             stored = self._store.load_plan(self._key(route))
-            recent = msgspec.json.decode(stored.value, type=list[int]) if stored.value else []
+            recent = _numbers(stored.value) if stored.value else []
             self._seen[route] = _Seen(deque(recent, maxlen=KEPT), max(recent, default=0))
         return self._seen[route]
 
@@ -81,3 +84,11 @@ class Overheads:
 
     def _key(self, route: str) -> str:
         return f"{self._app}|overhead|{route}"
+
+
+def _numbers(value: str) -> list[int]:
+    try:
+        return msgspec.json.decode(value, type=list[int])
+    except msgspec.MsgspecError as err:
+        logger.warning("kept overheads cannot be read, they are learned anew: %s", err)
+        return []

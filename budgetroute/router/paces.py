@@ -135,6 +135,7 @@ class Pace:
         if plan is not None and not self._is_due(plan, at):
             return plan
         view = self.view(plan, at)
+        _say_if_set_back(plan, view)
         fresh = self._started(view, curves) if plan is None else pacing.step(self.rule, plan, view)
         if not self._save(fresh, stored.version):
             return self.known() or fresh
@@ -294,6 +295,16 @@ def shape_of_past(
     if first is not None and min(days[first]) >= _FIRST_HOUR:
         del days[first]  # the app began in mid-day; that says nothing of mornings
     return forecast.shape_from_days([days[day] for day in sorted(days)])
+
+
+def _say_if_set_back(plan: PacingPlan | None, view: PaceView) -> None:
+    if plan is not None and plan.made_at > view.now:
+        logger.warning(
+            "the clock was set back from %s to %s; the sums of %s apply again",
+            time_from_micros(plan.made_at).isoformat(),
+            time_from_micros(view.now).isoformat(),
+            view.window,
+        )
 
 
 def _plan_from(value: str) -> PacingPlan | None:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from budgetroute import billing
 from budgetroute.policy import affordable_steps
 from budgetroute.records import Candidate
 
@@ -37,6 +38,11 @@ class Sizing:
     overhead_bound: int
     calls: int = 1
     services: frozenset[str] = frozenset()
+
+    @property
+    def counted(self) -> float:
+        """Return the tokens to expect of the prompt itself, images aside."""
+        return billing.expected_input(self.size, ratio=1.0, overhead=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,8 @@ class Slate:
         self._ratio = ratio
         self._in_usd = np.array([row.input_usd for row in self.rows]) * ratio
         self._out_usd = np.array([row.output_usd for row in self.rows])
+        self._image = np.array([float(row.facts.image_tokens or 0) for row in self.rows])
+        self._image_usd = self._image * np.array([row.input_usd for row in self.rows])
         self._fee = np.array([row.fee_usd for row in self.rows])
         self._cap = np.array([float(row.action.max_tokens) for row in self.rows])
         self._labels = [row.action.label for row in self.rows]
@@ -166,11 +174,14 @@ class Slate:
             gain = np.where(bare, 0.0, gain / seen)
             output = np.where(bare, self._cap, output / seen)
             factor = np.where(bare, 1.0, factor / seen)
-        size = sizing.size
-        counted = max(0.0, size.tokens + size.framing + sizing.expected_overhead)
+        counted = max(0.0, sizing.counted + sizing.expected_overhead)
+        images = sizing.size.images
         cost = factor * (counted * self._in_usd) + output * self._out_usd + self._fee
+        if images:
+            cost += images * self._image_usd
         if self._tier is not None:
-            self._reprice_tiers(cost, counted * self._ratio * factor, output)
+            inputs = counted * self._ratio * factor + images * self._image
+            self._reprice_tiers(cost, inputs, output)
         return reward, gain, cost if sizing.calls == 1 else cost * sizing.calls
 
     def _reprice_tiers(self, cost: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type

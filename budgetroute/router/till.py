@@ -67,22 +67,34 @@ class Till:
         return (Limit(limits[0].slot, self.hard), *limits[1:])
 
     def book(self, bill: Bill) -> Booked | None:
-        """Book a bill, and before it those an unreachable store left behind.
+        """Book a bill, and after it those an unreachable store left behind.
 
         Returns None when the store cannot be reached: the bill is kept in memory and its hold
-        stays in the ledger, so no money is forgotten; the next booking tries again.
+        stays in the ledger, so no money is forgotten; the next operation tries again.
         """
         try:
-            while self._pending:
-                self.store.settle(self._pending[0])
-                self._pending.popleft()
-            return self.store.settle(bill)
+            booked = self.store.settle(bill)
         except StoreError as err:
             self._pending.append(bill)
             logger.warning(
                 "settlement of %s waits in memory, its hold stays: %s", bill.decision, err
             )
             return None
+        self.book_pending()
+        return booked
+
+    def book_pending(self) -> None:
+        """Book the bills that wait in memory, until the store refuses one."""
+        while self._pending:
+            try:
+                bill = self._pending.popleft()
+            except IndexError:  # another thread took it
+                return
+            try:
+                self.store.settle(bill)
+            except StoreError:
+                self._pending.appendleft(bill)
+                return
 
     def exceeded(self, refusal: Refusal, at: int) -> BudgetExceeded:
         """Return the error that names the limit which refused."""

@@ -33,7 +33,10 @@ def reason_for(pick: Pick, chosen: Candidate) -> str:
         return "the only candidate"
     if chosen.reward is None or second.reward is None:
         return "pinned; it has no curve"
-    return _compared(chosen, second, price=pick.price)
+    text = _compared(chosen, second, price=pick.price)
+    return (
+        f"warm-up has bought its share, λ is at its ceiling: {text}" if pick.is_held_back else text
+    )
 
 
 def _compared(first: Candidate, second: Candidate, *, price: float) -> str:
@@ -62,7 +65,7 @@ def decision_record(pick: Pick, steps: Sequence[Candidate]) -> str:
             "route": pick.request.route,
             "types": pick.weights,
             "by": pick.classified_by,
-            "input_tokens": pick.sizing.size.tokens + pick.sizing.size.framing,
+            "input_tokens": round(pick.sizing.counted, 1),
             "lambda": pick.price,
             "propensity": pick.propensity,
             "plan_steps": pick.plan_steps,
