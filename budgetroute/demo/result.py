@@ -67,7 +67,7 @@ class Use:
         calls: how many calls it served.
         usd: what they cost.
         mean_reward: mean grade of their answers.
-        kinds: the prompt types it was chosen for, most calls first; empty = for all.
+        kinds: the prompt types it was mostly chosen for, most calls first; empty = for all.
     """
 
     action: Action

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SLICES = 48
 """Half hours: the slices of the day in which λ and spend are reported."""
+NOTABLE = 0.2
+"""A prompt type is named beside an action if it makes up at least this part of its calls."""
 
 
 def run_demo(
@@ -147,7 +149,7 @@ def _use(action: Action, ones: Sequence[Served]) -> Use:
         calls=len(ones),
         usd=usd_from_pico(sum(one.settled for one in ones)),
         mean_reward=_mean([one.reward for one in ones]),
-        kinds=tuple(kind for kind, _ in kinds.most_common()),
+        kinds=tuple(k for k, n in kinds.most_common() if n >= NOTABLE * len(ones)),
     )
 
 
