@@ -14,6 +14,9 @@ from budgetroute.pacing import Group, solve
 if TYPE_CHECKING:
     from workload import Table
 
+HORIZON = 1_000.0  # requests
+BANKS = 2.0  # but never further than two full banks: what does not fit into the bank is lost
+
 Forecast = Callable[[View], list[float]]
 Solve = Callable[[Sequence[Group], float], tuple[float, float, float]]
 
@@ -44,6 +47,24 @@ class Recent:
         return self._totals
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """Days beyond today that the plan looks at, and their requests per type."""
+
+    days: float
+    counts: tuple[float, ...]
+
+
+def later(view: View, requests: float) -> Ahead:
+    """Return the days after today in which this many requests are seen, at past days' rate."""
+    kinds = len(view.table.costs)
+    seen = [1.0 + sum(row[k] for day in view.history for row in day) for k in range(kinds)]
+    past = len(view.history) + 1.0
+    rate = (view.usual + sum(seen)) / past
+    days = max(0.0, min(BANKS * view.carry_over, requests / rate) - 1.0)
+    return Ahead(days, tuple(days * rate * count / sum(seen) for count in seen))
+
+
 @dataclass
 class Ours:
     """The solving pacer of facts §11."""
@@ -53,6 +74,9 @@ class Ours:
     calibrated: bool = True
     every_s: float = 60.0
     every_share: float = 0.001
+    horizon: float = HORIZON
+    _day: int = -1
+    _later: Ahead = field(default_factory=lambda: Ahead(0.0, ()))
     _seen: tuple[tuple[float, ...], tuple[float, ...], int] | None = None
     _calibration: reference.Calibration | None = None
 
@@ -63,16 +87,29 @@ class Ours:
         flying = sum(
             (sent - done) * f for sent, done, f in zip(view.sent, view.done, factors, strict=True)
         )
-        counts = self.forecast(view)
+        today = self.forecast(view)
+        ahead = self._ahead(view)
+        counts = [count + later for count, later in zip(today, ahead.counts, strict=True)]
         groups = [
             Group(count, tuple(zip(cost, rewards, strict=True)))
             for count, cost, rewards in zip(counts, costs, view.table.rewards, strict=True)
         ]
-        low, high, share = self.solve(groups, view.limit - view.settled - flying)
-        floor = sum(n * min(cost) for n, cost in zip(counts, costs, strict=True))
+        left = view.limit - view.settled - flying
+        low, high, share = self.solve(groups, left + ahead.days * view.budget)
+        floor = sum(n * min(cost) for n, cost in zip(today, costs, strict=True))
         return Choice(
             best(view.table, costs, low), best(view.table, costs, high), share, GUARD * floor
         )
+
+    def _ahead(self, view: View) -> Ahead:
+        """Return what lies beyond today: with a bank, days until about 1,000 requests are seen."""
+        kinds = len(view.table.costs)
+        if not view.carry_over:
+            return Ahead(0.0, (0.0,) * kinds)
+        if view.day != self._day:
+            self._day = view.day
+            self._later = later(view, self.horizon)
+        return self._later
 
     def _factors(self, view: View) -> list[float]:
         width = len(view.sent)
@@ -87,7 +124,9 @@ class Ours:
             [now - then for now, then in zip(view.billed, old[1], strict=True)],
             view.settlements - old[2],
         )
-        return self._calibration.factors(view.budget)
+        return self._calibration.factors(
+            view.budget / reference.expected_total(view.history, usual=view.usual)
+        )
 
 
 def best(table: Table, costs: Sequence[Sequence[float]], price: float) -> tuple[int, ...]:

@@ -18,15 +18,17 @@ DAYS = 7
 SPARSE = 5.0  # below this many requests per bucket medians of counts are mostly 0: take means
 PRIOR = 1.0  # requests added over a day, spread evenly
 KAPPA = 0.005  # of a day: how much the expectation weighs against the last hour
+LEAST_KAPPA = 50.0  # requests
 AGE_S = 3_600.0
 SEEN = 72  # buckets that the last hour's average looks at
 BLOCK = 3  # buckets per ratio
 BLOCKS = 12  # ratios in the median: three hours
-TRUST = 50.0  # requests at which the median counts as much as the whole day's ratio
+TRUST = 10.0  # requests per block at which the median counts as much as the whole day's ratio
+FEW = 50.0  # requests at which one day says as much as the mean of several
 INFLATION = 0.1
 
 DECAY = 0.998
-MASS = 0.002  # of the budget: how much γ = 1 weighs
+MASS = 40.0  # requests at the budget's mean price: how much γ = 1 weighs
 
 Counts = Sequence[Sequence[int]]
 Shares = tuple[tuple[float, ...], ...]
@@ -60,11 +62,17 @@ def outlook(history: Sequence[Counts], *, usual: float, kinds: int) -> Outlook:
 
 
 def expected_total(history: Sequence[Counts], *, usual: float) -> float:
-    """Return the total of the same weekday last week, else yesterday's, else the announced."""
+    """Return the requests expected in a day.
+
+    Same weekday last week, else yesterday, drawn to the mean of the last days by how few they are;
+    without a past what was announced.
+    """
     if not history:
         return usual
-    day = history[-DAYS] if len(history) >= DAYS else history[-1]
-    return float(sum(map(sum, day)))
+    totals = [sum(map(sum, day)) for day in history[-DAYS:]]
+    like = totals[0] if len(totals) == DAYS else totals[-1]
+    weight = like / (like + FEW)
+    return max(1.0, weight * like + (1 - weight) * statistics.fmean(totals))
 
 
 def _flat(kinds: int) -> list[tuple[float, ...]]:
@@ -122,7 +130,8 @@ def _median(view: Outlook, totals: Sequence[int], bucket: int) -> float:
     """Return the robust ratio of actual to expected over full quarter hours."""
     seen = sum(totals[:bucket])
     wanted = view.total * (1.0 - view.sums[bucket])
-    whole = (seen + KAPPA * view.total) / (wanted + KAPPA * view.total)
+    mass = _mass(view)
+    whole = (seen + mass) / (wanted + mass)
     ratios = []
     counted = 0
     for end in range(bucket, max(BLOCK - 1, bucket - BLOCK * BLOCKS), -BLOCK):
@@ -132,7 +141,7 @@ def _median(view: Outlook, totals: Sequence[int], bucket: int) -> float:
         counted += actual
     if not ratios:
         return whole
-    weight = counted / (counted + TRUST)
+    weight = counted / (counted + TRUST * len(ratios))
     return weight * statistics.median(ratios) + (1 - weight) * whole
 
 
@@ -147,8 +156,13 @@ def _local(view: Outlook, totals: Sequence[int], *, bucket: int, part: float) ->
         actual += weight * totals[place]
         expected += weight * total * (sums[place] - sums[place + 1])
         weight *= fade
-    mass = KAPPA * total
+    mass = _mass(view)
     return (mass + actual) / (mass + expected)
+
+
+def _mass(view: Outlook) -> float:
+    """Return the requests that the expectation weighs."""
+    return max(LEAST_KAPPA, KAPPA * view.total)
 
 
 def _rest(sums: Sequence[float], bucket: int, part: float) -> float:
@@ -187,9 +201,13 @@ class Calibration:
             billed=tuple(old * fade + new for old, new in zip(self.billed, billed, strict=True)),
         )
 
-    def factors(self, budget: float) -> list[float]:
-        """Return γ per action: γ over all calls, then each action's own drawn to it."""
-        mass = MASS * budget
+    def factors(self, per_request: float) -> list[float]:
+        """Return γ per action: γ over all calls, then each action's own drawn to it.
+
+        Args:
+            per_request: what the budget has for a mean request, dollars.
+        """
+        mass = MASS * per_request
         overall = (mass + sum(self.billed)) / (mass + sum(self.predicted))
         return [
             (mass * overall + billed) / (mass + predicted)

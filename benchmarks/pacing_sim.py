@@ -43,6 +43,8 @@ class View:
         billed: what they were billed.
         settlements: calls billed since the first day.
         usual: requests per weekday that the user has announced.
+        carry_over: windows of unspent money that are kept.
+        yesterday: dollars billed to the day before.
     """
 
     day: int
@@ -59,6 +61,8 @@ class View:
     billed: Sequence[float]
     settlements: int
     usual: float
+    carry_over: float
+    yesterday: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,7 @@ class Books:
     done: list[float] = field(default_factory=list)
     billed: list[float] = field(default_factory=list)
     settlements: int = 0
+    yesterday: float = 0.0
 
 
 def run(
@@ -139,6 +144,7 @@ def run(
     for day in days:
         outcome = _run_day(scenario, day, policy, table=table, books=books, hard=hard)
         outcomes.append(outcome)
+        books.yesterday = outcome.spend
         left = books.bank + scenario.budget - outcome.spend
         books.bank = min(left, scenario.carry_over * scenario.budget) if hard else 0.0
     return outcomes
@@ -221,7 +227,9 @@ def _run_day(  # noqa: C901, PLR0912, PLR0915 - one loop, for speed
             choice = policy.plan(
                 View(
                     day.number, now, scenario.budget, limit, settled, held, table, books.history,
-                    today, sent, done, billed, books.settlements + settlements, scenario.volume,
+                    today, sent, done, billed, books.settlements + settlements, scenario.volume * scenario.hint,
+                    scenario.carry_over,
+                    books.yesterday,
                 )
             )  # fmt: skip
             low, high, share = choice.low, choice.high, choice.share

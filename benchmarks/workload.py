@@ -94,6 +94,7 @@ class Scenario:
         burst_chance: chance of a burst per day.
         burst_gain: what a burst adds to one type, 3 = +300 %.
         carry_over: windows of unspent money that are kept.
+        hint: announced over true volume.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Scenario:
     burst_chance: float = 0.5
     burst_gain: float = 3.0
     carry_over: float = 0.0
+    hint: float = 1.0
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -126,6 +128,8 @@ SCENARIOS: dict[str, Scenario] = {
         Scenario("loose", budget=100.0),
         Scenario("200", volume=200.0, budget=0.2),
         Scenario("5", volume=5.0, budget=0.005, days=60, carry_over=7.0),
+        Scenario("hint/20", hint=0.05, days=1),
+        Scenario("hint*20", hint=20.0, days=1),
         Scenario("1M", volume=1_000_000.0, budget=1_000.0, days=4),
     )
 }
