@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluation", "arrays_of", "evaluate", "fitted_pipeline", "save_npz", "train"]
 
-MAX_TERMS = 16_000
+MAX_TERMS = 20_000
 MIN_PROMPTS = 3
 """A term stays only if this many prompts hold it, so that no single prompt's text is kept."""
 STRENGTH = 10.0
@@ -31,16 +31,16 @@ class Evaluation:
     """How a model does on texts it has not seen.
 
     Attributes:
-        accuracy: share of texts whose heaviest class is their label.
+        accuracy: share of the weight whose heaviest class is their label.
         macro_f1: mean over the labels of the harmonic mean of precision and recall.
         f1: label → that mean.
-        confusion: (label, predicted class) → texts; no known term predicts None.
+        confusion: (label, predicted class) → weight; a text without a known term predicts None.
     """
 
     accuracy: float
     macro_f1: float
     f1: Mapping[str, float]
-    confusion: Mapping[tuple[str, str | None], int]
+    confusion: Mapping[tuple[str, str | None], float]
 
 
 def train(
@@ -127,15 +127,26 @@ def save_npz(path: str | Path, arrays: Mapping[str, NDArray[Any]]) -> None:
             file.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), buffer.getvalue())
 
 
-def evaluate(model: LinearClassifier, texts: Sequence[str], labels: Sequence[str]) -> Evaluation:
+def evaluate(
+    model: LinearClassifier,
+    texts: Sequence[str],
+    labels: Sequence[str],
+    *,
+    weights: Sequence[float] | None = None,
+) -> Evaluation:
     """Compare a model with labels; the F1 of a label that never occurs is not counted."""
-    confusion: dict[tuple[str, str | None], int] = {}
-    for text, label in zip(texts, labels, strict=True):
+    confusion: dict[tuple[str, str | None], float] = {}
+    for text, label, weight in zip(texts, labels, weights or [1.0] * len(texts), strict=True):
         pair = (label, _heaviest(model, text))
-        confusion[pair] = confusion.get(pair, 0) + 1
+        confusion[pair] = confusion.get(pair, 0.0) + weight
     f1 = {label: _f1(confusion, label) for label in sorted(set(labels))}
-    right = sum(count for (label, found), count in confusion.items() if label == found)
-    return Evaluation(right / len(labels), sum(f1.values()) / len(f1), f1, confusion)
+    right = sum(weight for (label, found), weight in confusion.items() if label == found)
+    return Evaluation(
+        accuracy=right / sum(confusion.values()),
+        macro_f1=sum(f1.values()) / len(f1),
+        f1=f1,
+        confusion=confusion,
+    )
 
 
 def _heaviest(model: LinearClassifier, text: str) -> str | None:
@@ -143,11 +154,11 @@ def _heaviest(model: LinearClassifier, text: str) -> str | None:
     return None if shares is None else model.classes[shares.index(max(shares))]
 
 
-def _f1(confusion: Mapping[tuple[str, str | None], int], label: str) -> float:
-    """Return 2·hits / (texts of the label + texts predicted as it)."""
-    hits = confusion.get((label, label), 0)
-    real = sum(count for (name, _), count in confusion.items() if name == label)
-    said = sum(count for (_, found), count in confusion.items() if found == label)
+def _f1(confusion: Mapping[tuple[str, str | None], float], label: str) -> float:
+    """Return 2·hits / (weight of the label + weight predicted as it)."""
+    hits = confusion.get((label, label), 0.0)
+    real = sum(weight for (name, _), weight in confusion.items() if name == label)
+    said = sum(weight for (_, found), weight in confusion.items() if found == label)
     return 2 * hits / (real + said)
 
 
