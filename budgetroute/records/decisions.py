@@ -117,6 +117,7 @@ class Decision:
         input_tokens: expected input tokens before the action's own instruction.
         stepped_down: candidates passed over because they did not fit the budget.
         shadowed: in shadow mode, what would have been chosen.
+        images: images in the prompt, which `input_tokens` leaves out.
     """
 
     id: str
@@ -139,6 +140,7 @@ class Decision:
     input_tokens: float = 0.0
     stepped_down: int = 0
     shadowed: Action | None = None
+    images: int = 0
 
     @property
     def action(self) -> Action:
