@@ -1,6 +1,7 @@
 """Rebuild profiles/broad.json from a folder of public outcomes.
 
     python profiles/build_broad.py --data DIR [--out profiles/broad.json]
+    python profiles/build_broad.py --relink       # after broad-types.npz was retrained
 
 DIR holds outcomes.parquet, models.csv, sources.csv, aggregates_aider.csv and
 traces/azure2023_conv.parquet. The result depends on these files and nothing else; what it rests on
@@ -33,7 +34,7 @@ from broad_spec import (
     THINKING_CAP,
 )
 
-from budgetroute.profiles import save_profile
+from budgetroute.profiles import load_profile, save_profile
 from budgetroute.profiling import (
     Curve,
     Prediction,
@@ -282,10 +283,16 @@ def classifier_beside(out: Path) -> ClassifierRef | None:
 def main() -> None:
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder of public outcomes")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--data", type=Path, help="folder of public outcomes")
+    what.add_argument("--relink", action="store_true", help="only refer to a retrained classifier")
     parser.add_argument("--out", type=Path, default=here / "broad.json")
     args = parser.parse_args()
-    profile = Build(read(args.data)).profile(classifier_beside(args.out))
+    classifier = classifier_beside(args.out)
+    if args.relink:
+        profile = replace(load_profile(args.out), classifier=classifier)
+    else:
+        profile = Build(read(args.data)).profile(classifier)
     save_profile(profile, args.out)
     print(f"{args.out}: {len(profile.actions)} actions, {len(profile.types)} types")
 
