@@ -209,9 +209,9 @@ def _order(  # noqa: PLR0913 - see `completion`
         text=prompt.text,
         size=prompt.size,
         baseline=_baseline(said, asked),
-        pins=_pins(said, may_instruct=may_instruct(arguments)),
+        pins=current_pins().over(Pins(temperature=said.temperature, n=said.n)),
         ceiling=said.cap,
-        sendable=_SENT,
+        sendable=_SENT if may_instruct(arguments) else _SENT - {"cot"},
         needs=prompt.needs,
         providers=None if providers is None else frozenset(providers),
         require=frozenset(require),
@@ -258,12 +258,6 @@ def _baseline(said: Said, router: Router) -> Action | None:
     if cap is None:
         return None
     return Action(said.model, cap, reasoning_effort=said.reasoning_effort)
-
-
-def _pins(said: Said, *, may_instruct: bool) -> Pins:
-    """Return what is fixed; the instruction spoils an answer that has a form to keep."""
-    cot = None if may_instruct else False
-    return current_pins().over(Pins(cot=cot, temperature=said.temperature, n=said.n))
 
 
 def _retrying(order: _Order) -> Retrying:

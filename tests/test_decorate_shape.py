@@ -5,7 +5,7 @@ import functools
 import inspect
 
 import pytest
-from http_support import BIG, DEAR, MINI, attempts, make_router, reply
+from http_support import BIG, CLAUDE, DEAR, MINI, REASONER, attempts, make_router, reply
 
 from budgetroute import Action, ConfigError, last_decision, route
 
@@ -162,9 +162,8 @@ class TestForms:
         def ask(model, question, max_tokens):
             return reply(model) | {"got": (question, max_tokens)}
 
-        got = ask(question="why?")
-        chosen = last_decision()
-        assert got == reply(chosen.model) | {"got": ("why?", chosen.max_tokens)}
+        assert ask(question="why?") == reply(CLAUDE) | {"got": ("why?", 1024)}
+        assert "reasoning_effort" in last_decision().reasons[f"{REASONER}/4096/high"]
 
 
 class TestLooks:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from budgetroute.decorate.options import Options
     from budgetroute.decorate.shape import Shape
-    from budgetroute.records import Axis, Decision
+    from budgetroute.records import Decision
     from budgetroute.router import Router
 
 ROUTED = frozenset({*CAP_NAMES, "model", "cot", "reasoning_effort", "temperature", "n", "plan"})
@@ -88,7 +88,7 @@ class Carrier:
             text=prompt.text,
             size=prompt.size,
             baseline=baseline,
-            pins=self._pins(call.said, sendable, baseline),
+            pins=self._pins(call.said),
             ceiling=call.said.cap if shape.is_client else None,
             sendable=sendable,
             needs=prompt.needs,
@@ -144,14 +144,10 @@ class Carrier:
     def _router(self) -> Router:
         return self.options.router or default_router()
 
-    def _pins(self, said: Said, sendable: frozenset[Axis], baseline: Action | None) -> Pins:
-        """Return what is fixed; see `Shape.is_client`.
-
-        Where there is no baseline to differ from, no CoT stands for one that cannot be sent.
-        """
-        can = Pins(cot=False) if baseline is None and "cot" not in sendable else Pins()
+    def _pins(self, said: Said) -> Pins:
+        """Return what is fixed; see `Shape.is_client`."""
         if self.shape.is_client:
-            return current_pins().over(Pins(temperature=said.temperature, n=said.n)).over(can)
+            return current_pins().over(Pins(temperature=said.temperature, n=said.n))
         explicit = Pins(
             said.model or (None if "model" in self.shape.sendable else self.options.model),
             said.cap or (None if "max_tokens" in self.shape.sendable else self.options.max_tokens),
@@ -160,7 +156,7 @@ class Carrier:
             said.temperature,
             said.n,
         )
-        return explicit.over(current_pins()).over(can)
+        return explicit.over(current_pins())
 
     def _baseline(self, said: Said) -> Action | None:
         """Return what the code would do without routing; None where that cannot be said."""

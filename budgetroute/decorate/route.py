@@ -66,6 +66,8 @@ def route(  # noqa: PLR0913 - one argument per thing that is wired or said
     `max_completion_tokens`, `reasoning_effort`, `temperature`, `n`, `cot`, `messages` with the
     chain-of-thought instruction, or one `plan`); afterwards the usage it returns is billed. Its
     defaults are the baseline, an explicit argument is a pin, its return value is untouched.
+    OpenAI's reasoning models refuse `max_tokens`: a function that is to reach them declares
+    `max_completion_tokens` and `reasoning_effort`.
 
     Works with and without parentheses, on functions, coroutine functions, and clients' methods:
     `route(litellm.completion)`, `route(client.chat.completions.create)`. There, what the caller
