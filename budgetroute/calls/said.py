@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Names of the parameter that caps the output, the preferred one first."""
+ROUTED = frozenset({*CAP_NAMES, "model", "cot", "reasoning_effort", "temperature", "n", "plan"})
+"""Parameters that an action is injected into."""
 _SILENT = frozenset({"NoneType", "NotGiven", "Omit"})  # the OpenAI client's words for "not sent"
 
 
@@ -34,6 +36,9 @@ class Said:
     n: int | None = None
 
 
+_NOTHING = Said()
+
+
 def said_in(values: Mapping[str, Any], *, where: str) -> Said:
     """Read the routed parameters among a call's arguments; a `plan` says all of them.
 
@@ -45,6 +50,8 @@ def said_in(values: Mapping[str, Any], *, where: str) -> Said:
         ConfigError: a value that is no part of an action, such as a negative cap: what is held for
             the call is computed from it.
     """
+    if ROUTED.isdisjoint(values):
+        return _NOTHING
     plan = values.get("plan")
     if isinstance(plan, Plan):
         act = plan.action

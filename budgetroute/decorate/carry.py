@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, services_in, with_cot
 from budgetroute.calls.routers import default_router, usual_cap
-from budgetroute.calls.said import CAP_NAMES, Said, said_in
+from budgetroute.calls.said import ROUTED, Said, said_in
 from budgetroute.context import current_pins, current_runs, current_tags
 from budgetroute.decorate.sending import cap_name, parts_for, put
 from budgetroute.errors import ConfigError
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from budgetroute.records import Decision
     from budgetroute.router import Router
 
-ROUTED = frozenset({*CAP_NAMES, "model", "cot", "reasoning_effort", "temperature", "n", "plan"})
-"""Parameters that an action is injected into."""
 _READY = (list, tuple, str, Mapping)
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from budgetroute.calls.flight import Flight
 from budgetroute.calls.routers import default_router, is_off
-from budgetroute.decorate.carry import ROUTED, Carrier, check_shape
+from budgetroute.calls.said import ROUTED
+from budgetroute.decorate.carry import Carrier, check_shape
 from budgetroute.decorate.options import Options, named
 from budgetroute.decorate.shape import innermost, shape_of
 from budgetroute.errors import ConfigError
