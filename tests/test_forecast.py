@@ -74,7 +74,7 @@ def test_at_the_end_of_a_window_all_that_is_left_is_due():
 
 def test_a_busy_hour_gets_more_of_the_budget():
     """A past with ten times the traffic from 12 to 13 h plans more for it, also next to it."""
-    day = dict.fromkeys(range(BUCKETS), 100) | dict.fromkeys(range(48, 52), 1000)
+    day = dict.fromkeys(range(BUCKETS), 100) | dict.fromkeys(range(144, 156), 1000)
     shape = shape_from_days([day])
     assert share_between(shape, 12 / 24, 13 / 24) > 5 * share_between(shape, 3 / 24, 4 / 24)
     assert share_between(shape, 11.75 / 24, 12 / 24) > 3 * share_between(shape, 3 / 24, 3.25 / 24)

@@ -78,7 +78,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One request to count for the forecast: its group and its quarter-hour bucket."""
+    """One request to count for the forecast: its group and its five-minute bucket."""
 
     group: str
     bucket: str

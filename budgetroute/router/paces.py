@@ -28,8 +28,7 @@ logger = logging.getLogger("budgetroute.pace")
 Curves: TypeAlias = "Callable[[float], Sequence[Group]]"
 """Number of calls → groups of requests with their curves."""
 
-_BUCKET_S = 900
-_FIRST_HOUR = 4  # buckets
+_FIRST_HOUR = 12  # buckets
 _DAY = 86_400_000_000
 _READ_AGAIN_US = 1_000_000
 _ENCODER = msgspec.json.Encoder()
@@ -49,8 +48,8 @@ class Period:
         return self.start <= at < self.end
 
     def bucket(self, at: int) -> str:
-        """Return the quarter hour of a time, `day:2026-11-29#57`."""
-        return f"{self.id}#{(at - self.start) // (_BUCKET_S * 1_000_000):02d}"
+        """Return the bucket of a time, one of 288 of the window: `day:2026-11-29#171`."""
+        return f"{self.id}#{forecast.BUCKETS * (at - self.start) // (self.end - self.start):03d}"
 
 
 def period_of(window: Window, at: datetime) -> Period:

@@ -1,6 +1,6 @@
 """How traffic spreads over a window: the planned share of a stretch of time.
 
-A shape is a tuple of weights over equal buckets of the window, 96 quarter hours for a day. Without a
+A shape is a tuple of weights over equal buckets of the window, 288 times five minutes for a day. Without a
 past there is no shape and money is planned evenly over time.
 """
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-BUCKETS = 96
-_PRIOR = 0.5  # requests added to each bucket, so that a bucket never seen is not impossible
+BUCKETS = 288
+_PRIOR = 1 / 6  # requests added to each bucket, so that a bucket never seen is not impossible
 _DAYS = 7
+_SMOOTH = 3  # buckets on either side
 _LEVEL_PRIOR = 0.005
 _EARLY = 0.02  # a rate seen for less than half an hour is taken for less than it says
 
@@ -33,7 +34,8 @@ def shape_from_days(days: Sequence[Mapping[int, int]]) -> tuple[float, ...] | No
         return None
     shares = [_day_shares(day) for day in full]
     raw = [statistics.fmean(day[b] for day in shares) for b in range(BUCKETS)]
-    smooth = [(raw[b - 1] + raw[b] + raw[(b + 1) % BUCKETS]) / 3 for b in range(BUCKETS)]
+    near = range(-_SMOOTH, _SMOOTH + 1)
+    smooth = [statistics.fmean(raw[(b + k) % BUCKETS] for k in near) for b in range(BUCKETS)]
     total = sum(smooth)
     return tuple(weight / total for weight in smooth)
 
