@@ -27,8 +27,8 @@ TRUST = 10.0  # requests per block at which the median counts as much as the who
 FEW = 50.0  # requests at which one day says as much as the mean of several
 INFLATION = 0.1
 
-DECAY = 0.998
-MASS = 40.0  # requests at the budget's mean price: how much γ = 1 weighs
+DECAY = 0.999  # per call billed
+MASS = 10.0  # requests at the budget's mean price: how much γ = 1 weighs
 
 Counts = Sequence[Sequence[int]]
 Shares = tuple[tuple[float, ...], ...]

@@ -124,6 +124,7 @@ class Books:
     billed: list[float] = field(default_factory=list)
     settlements: int = 0
     yesterday: float = 0.0
+    worst: list[list[float]] = field(default_factory=list)
 
 
 def run(
@@ -169,7 +170,7 @@ def bounds(day: Day, table: Table) -> list[list[float]]:
     """Return the worst case that is held: 3 × the mean by length and listed price.
 
     A biased curve does not bend the bound (it comes from the token cap); a price that nobody told
-    does, so those are held at the listed price.
+    does: those are held at the listed price until a bill crosses its hold, then at what was seen.
     """
     first = day.truth[0][1]
     bias = first.costs[0][0] / table.costs[0][0]
@@ -193,7 +194,8 @@ def _run_day(  # noqa: C901, PLR0912, PLR0915 - one loop, for speed
     rows = (day.types + len(TYPES) * day.phases()).tolist()
     truth = [row for _, now in day.truth for row in now.costs]
     buckets = np.minimum(day.times // BUCKET_S, BUCKETS - 1).astype(int).tolist()
-    worst, believed = bounds(day, table), table.costs
+    books.worst = worst = books.worst or bounds(day, table)
+    believed = table.costs
     today = [[0] * len(TYPES) for _ in range(BUCKETS)]
     tally = [[0] * len(believed[0]) for _ in truth]
     sent, done, billed = books.sent, books.done, books.billed
@@ -214,9 +216,12 @@ def _run_day(  # noqa: C901, PLR0912, PLR0915 - one loop, for speed
         if code < 0:
             action = actions[code := ~code]
             if action >= 0:
-                cost = costs[code]
+                cost, hold = costs[code], holds[code]
                 settled += cost
-                held -= holds[code]
+                held -= hold
+                if cost > hold:
+                    for row in worst:
+                        row[action] *= cost / hold
                 done[action] += believed[kinds[code]][action]
                 billed[action] += cost
                 settlements += 1
@@ -253,13 +258,13 @@ def _run_day(  # noqa: C901, PLR0912, PLR0915 - one loop, for speed
             else:
                 rejected += 1
                 continue
-        row = rows[code]
+        place = rows[code]
         actions[code] = action
-        costs[code] = truth[row][action] * noise[code]
+        costs[code] = truth[place][action] * noise[code]
         holds[code] = hold
         held += hold
         sent[action] += believed[kind][action]
-        tally[row][action] += 1
+        tally[place][action] += 1
     books.settlements += settlements
     books.history.append(today)
     rewards = [row for _, now in day.truth for row in now.rewards]
