@@ -65,6 +65,7 @@ class Lane:
         self.chain = chain
         self._facts = facts
         self._at_cap = lru_cache(maxsize=64)(table.at_cap)
+        self._reaching = lru_cache(maxsize=64)(table.reaching)
         self._slates: dict[tuple[object, ...], Eligible] = {}
         contexts = [row.facts.card.max_input_tokens for row in table.rows]
         self._shortest_context = min((c for c in contexts if c is not None), default=None)
@@ -165,10 +166,14 @@ class Lane:
     def _rows(self, request: Request) -> Sequence[Row]:
         """Return the table's rows, at the pinned cap if there is one, with a row for a pinned model."""
         cap, model = request.pins.max_tokens, request.pins.model
-        rows = self.table.rows if cap is None else self._at_cap(cap)
+        rows = self._at_cap(cap) if cap is not None else self._unpinned(request)
         if model is not None and all(row.action.model != model for row in rows):
             return [self.row(self._pinned_action(request, model))]
         return _resampled(rows, request)
+
+    def _unpinned(self, request: Request) -> Sequence[Row]:
+        base = request.baseline
+        return self.table.rows if base is None else self._reaching(base.max_tokens)
 
     def _pinned_action(self, request: Request, model: str) -> Action:
         base, pins = request.baseline, request.pins

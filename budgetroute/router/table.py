@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from budgetroute import billing
@@ -145,6 +145,19 @@ class Family:
         return {name: cell for name, cell in found.items() if cell is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What stands behind the curves of a model that the profile does not know.
+
+    Attributes:
+        nearest: the profile's models nearest in price, as advice for `like`.
+        caps_open: config names no caps, so a baseline's larger cap may be taken.
+    """
+
+    nearest: tuple[str, ...]
+    caps_open: bool
+
+
 @dataclass(frozen=True)
 class Table:
     """Every action that config allows.
@@ -156,6 +169,7 @@ class Table:
         types: the profile's prompt types with the user's weights on them.
         mean_input: prompt type → mean input tokens, for planning.
         share: prompt type → share of traffic.
+        priors: models on a price-tier prior.
     """
 
     rows: tuple[Row, ...]
@@ -164,6 +178,7 @@ class Table:
     types: Mapping[str, float]
     mean_input: Mapping[str, float]
     share: Mapping[str, float]
+    priors: Mapping[str, Prior] = field(default_factory=dict)
 
     def row_for(self, action: Action) -> Row | None:
         """Return a row for an action of a known model that config does not list, None if unknown."""
@@ -182,3 +197,18 @@ class Table:
             if action not in made and (fresh := self.row_for(action)) is not None:
                 made[action] = fresh
         return tuple(made.values())
+
+    def reaching(self, cap: int) -> tuple[Row, ...]:
+        """Return the rows and, at this cap, those of priors whose caps config leaves open.
+
+        A prior is no candidate below the baseline's cap; so that it can be one where that cap is
+        larger than any profiled one, the largest counts there too.
+        """
+        tops: dict[Action, int] = {}
+        for row in self.rows:
+            prior = self.priors.get(row.action.model)
+            if prior is not None and prior.caps_open:
+                kind = replace(row.action, max_tokens=1)
+                tops[kind] = max(tops.get(kind, 0), row.action.max_tokens)
+        wanted = [replace(kind, max_tokens=cap) for kind, top in tops.items() if top < cap]
+        return (*self.rows, *[made for a in wanted if (made := self.row_for(a)) is not None])

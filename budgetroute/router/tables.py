@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from budgetroute.errors import ConfigError, UnpricedModel
 from budgetroute.records import Action, Cell
-from budgetroute.router.table import Family, ModelFacts, Row, Table, make_row
+from budgetroute.router.table import Family, ModelFacts, Prior, Row, Table, make_row
+from budgetroute.router.tiers import families_by_price, tiers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from budgetroute.config import Config, ModelConfig
     from budgetroute.protocols import PriceSource
-    from budgetroute.records import Profile
-
-FamilyKey = tuple[str, bool, str | None]
+    from budgetroute.records import Price, Profile
+    from budgetroute.router.tiers import FamilyKey
 
 
 def facts_of(model: str, config: Config, prices: PriceSource) -> ModelFacts:
@@ -40,12 +40,12 @@ def build_table(profile: Profile, config: Config, prices: PriceSource) -> Table:
     """Build the table of one profile.
 
     Raises:
-        ConfigError: a model without curves, a cap below the smallest profiled one everywhere, or
-            nothing left to choose from.
+        ConfigError: `like` names no model of the profile, a model without curves is free, a cap
+            is below the smallest profiled one everywhere, or nothing is left to choose from.
         UnpricedModel: a configured model without a price.
     """
     facts = _all_facts(profile, config, prices)
-    families = _families(profile, config, facts)
+    families, priors = _families(profile, config, facts, prices=prices)
     rows = tuple(_rows(profile, config, facts, families))
     if not rows:
         raise ConfigError(
@@ -60,6 +60,7 @@ def build_table(profile: Profile, config: Config, prices: PriceSource) -> Table:
         types={name: _value(config, name, kind.value) for name, kind in profile.types.items()},
         mean_input={name: kind.input_tokens for name, kind in profile.types.items()},
         share={name: kind.share for name, kind in profile.types.items()},
+        priors=priors,
     )
 
 
@@ -82,7 +83,25 @@ def _all_facts(profile: Profile, config: Config, prices: PriceSource) -> dict[st
     return found
 
 
-def _families(profile: Profile, config: Config, facts: Iterable[str]) -> dict[FamilyKey, Family]:
+def _families(
+    profile: Profile, config: Config, facts: Mapping[str, ModelFacts], *, prices: PriceSource
+) -> tuple[dict[FamilyKey, Family], dict[str, Prior]]:
+    """Return the curves of every model, and which of them are priors."""
+    by_key = _by_key(profile)
+    families: dict[FamilyKey, Family] = {}
+    priors: dict[str, Prior] = {}
+    tiers = None
+    for model, known in facts.items():
+        said = config.models.get(model)
+        found = _of_model(model, said, by_key)
+        if not found:
+            tiers = tiers or tiers_of(by_key, lambda name: _price(name, config, prices))
+            found, priors[model] = families_by_price(model, known, said, tiers)
+        families |= found
+    return families, priors
+
+
+def _by_key(profile: Profile) -> dict[FamilyKey, dict[str, dict[int, Cell]]]:
     by_key: dict[FamilyKey, dict[str, dict[int, Cell]]] = {}
     for i, action in enumerate(profile.actions):
         kind = (action.model, action.cot, action.reasoning_effort)
@@ -90,26 +109,31 @@ def _families(profile: Profile, config: Config, facts: Iterable[str]) -> dict[Fa
             cell = cells[i]
             if cell is not None:
                 by_key.setdefault(kind, {}).setdefault(name, {})[action.max_tokens] = cell
-    families: dict[FamilyKey, Family] = {}
-    for model in facts:
-        families |= _of_model(model, config.models.get(model), by_key)
-    return families
+    return by_key
+
+
+def _price(model: str, config: Config, prices: PriceSource) -> Price | None:
+    try:
+        return facts_of(model, config, prices).price
+    except UnpricedModel:
+        return None
 
 
 def _of_model(
     model: str, said: ModelConfig | None, by_key: Mapping[FamilyKey, dict[str, dict[int, Cell]]]
 ) -> dict[FamilyKey, Family]:
+    """Return the profile's curves of a model or of its `like`; none if the model is not there."""
     like = said.like if said and said.like else model
     found = {
         (model, cot, effort): Family(_lent(cells) if like != model else cells)
         for (name, cot, effort), cells in by_key.items()
         if name == like
     }
-    if not found:
+    if not found and like != model:
         known = _listed({name for name, _, _ in by_key})
         raise ConfigError(
-            f'[models."{model}"]: the profile has no curves for {like!r}. It has {known}. Write '
-            f'like = "…" with the one that behaves most like it, or profile it yourself.'
+            f'[models."{model}"]: like = "{like}", for which the profile has no curves. It has '
+            f"{known}. Name one of them, or leave like out to start on a price-tier prior."
         )
     return found
 

@@ -1,0 +1,109 @@
+"""Cold start: a configured model that the profile does not know gets curves from its price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from budgetroute.errors import ConfigError
+from budgetroute.priors import PLAIN, Peer, blended_price, nearest, prior_kinds
+from budgetroute.router.table import Family, Prior
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from budgetroute.config import ModelConfig
+    from budgetroute.priors import Curves, Kind
+    from budgetroute.records import Price
+    from budgetroute.router.table import ModelFacts
+
+FamilyKey = tuple[str, bool, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """The profile's models as evidence of what a price buys.
+
+    Attributes:
+        prices: model → blended dollars per million tokens; without unpriced and free models.
+        kinds: (cot, effort) → those models with their curves.
+    """
+
+    prices: Mapping[str, float]
+    kinds: Mapping[Kind, Sequence[Peer]]
+
+
+def tiers_of(curves: Mapping[FamilyKey, Curves], price_of: Callable[[str], Price | None]) -> Tiers:
+    """Return the profile's models by price; cells that are priors themselves are no evidence.
+
+    Args:
+        curves: (model, cot, effort) → prompt type → cap → cell.
+        price_of: a model's price; None = not known.
+    """
+    known = {name: price_of(name) for name in dict.fromkeys(name for name, _, _ in curves)}
+    prices = {
+        name: usd
+        for name, price in known.items()
+        if price is not None and (usd := blended_price(price)) > 0
+    }
+    kinds: dict[Kind, list[Peer]] = {}
+    for (name, cot, effort), by_type in curves.items():
+        if name in prices and (seen := _evidence(by_type)):
+            kinds.setdefault((cot, effort), []).append(Peer(prices[name], seen))
+    return Tiers(prices, kinds)
+
+
+def _evidence(by_type: Curves) -> Curves:
+    seen = {
+        name: {cap: cell for cap, cell in cells.items() if cell.source != "prior"}
+        for name, cells in by_type.items()
+    }
+    return {name: cells for name, cells in seen.items() if cells}
+
+
+def families_by_price(
+    model: str, facts: ModelFacts, said: ModelConfig | None, tiers: Tiers
+) -> tuple[dict[FamilyKey, Family], Prior]:
+    """Return the families of a model without curves, and what stands behind them.
+
+    Raises:
+        ConfigError: the model is free, or the profile has no priced model to go by.
+    """
+    price = blended_price(facts.price)
+    advice = 'Write like = "…" with the profile model that behaves most like it, or profile it.'
+    if price <= 0:
+        raise ConfigError(
+            f'[models."{model}"]: the profile has no curves for {model!r}, and a price of 0 says '
+            f"nothing of what it can do. {advice} It has {_listed(tiers)}."
+        )
+    efforts = said.reasoning_effort if said else ()
+    kinds = prior_kinds(tiers.kinds, price, reasons=_reasons(facts, efforts), efforts=efforts)
+    if not kinds:
+        raise ConfigError(
+            f'[models."{model}"]: the profile has no curves for {model!r}, and none of a priced '
+            f"model of its kind from which to infer them. {advice} It has {_listed(tiers)}."
+        )
+    made = {(model, cot, effort): Family(curves) for (cot, effort), curves in kinds.items()}
+    return made, Prior(
+        nearest=nearest(tiers.prices, price), caps_open=not (said and said.max_tokens)
+    )
+
+
+def _reasons(facts: ModelFacts, efforts: Sequence[str]) -> bool:
+    """Say whether a model thinks before it answers, by its card or by the efforts config names."""
+    known = facts.card.supports.get("reasoning") is True
+    return known or any(effort not in PLAIN for effort in efforts)
+
+
+def _listed(tiers: Tiers) -> str:
+    return ", ".join(sorted(tiers.prices)) or "no model with a price"
+
+
+def advice(model: str, prior: Prior, profile: str) -> str:
+    """Return what to tell of a model on a prior, in one line."""
+    like = " or ".join(f'like = "{name}"' for name in prior.nearest)
+    return (
+        f"{model}: profile {profile!r} has no curve for it, so it starts on a price-tier prior "
+        f'(curve=prior), a cautious guess from the profile\'s prices; [models."{model}"] {like} '
+        "(nearest in price) would borrow a known one"
+    )
