@@ -67,7 +67,7 @@ class Gates:
         gate = self.by_type.get(prompt_type)
         if gate is not None and (why := gate.reason(row.action)) is not None:
             return f"[types.{prompt_type}] allows {why}"
-        return _fragile(row, prompt_type, request)
+        return _fragile(row, prompt_type, request) or _unproven(row, prompt_type, request)
 
     def _model_allowed(self, row: Row, _request: Request) -> str | None:
         model = row.action.model
@@ -180,3 +180,12 @@ def _fragile(row: Row, prompt_type: str, request: Request) -> str | None:
     if cell is None or cell.cut is None or cell.cut <= _CUT_ALLOWED:
         return None
     return f"would cut {cell.cut:.0%} of answers, which breaks tools, schemas and reasoning"
+
+
+def _unproven(row: Row, prompt_type: str, request: Request) -> str | None:
+    cell, base = row.cells.get(prompt_type), request.baseline
+    if cell is None or cell.source != "prior" or base is None:
+        return None
+    if request.pins.max_tokens is not None or row.action.max_tokens >= base.max_tokens:
+        return None
+    return f"its curve is a price-tier prior, and its cap is below the baseline's {base.max_tokens}"
