@@ -30,7 +30,7 @@ from budgetroute.prices import PriceBook
 from budgetroute.profiles import load_profile
 from budgetroute.records import Action
 
-CALLS = 600
+CALLS = 400
 SMALL, LARGE = Action("small", 64), Action("large", 64)
 
 
@@ -74,7 +74,7 @@ def told():
 
 @pytest.fixture(scope="module")
 def result(told, tmp_path_factory):
-    """Six hundred calls over HTTP, with an environment that points elsewhere."""
+    """Four hundred calls over HTTP, with an environment that points elsewhere."""
     folder = tmp_path_factory.mktemp("demo")
     (folder / "tmp").mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -179,7 +179,7 @@ def test_an_interrupt_ends_the_day_early(profile, tmp_path):
     assert play.interrupted
     assert (result.interrupted, result.calls, result.planned) == (True, 30, CALLS)
     assert result.baselines.always_best.calls == 30
-    assert "30 of 600 calls" in text_of(render(result))
+    assert f"30 of {CALLS} calls" in text_of(render(result))
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path):

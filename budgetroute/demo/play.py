@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.calls import last_decision
 from budgetroute.clock import ManualClock
+from budgetroute.context import tags
 from budgetroute.decorate import route
 from budgetroute.demo.result import Progress
 from budgetroute.demo.server import simulated_day
@@ -205,7 +206,8 @@ def play_calls(
     try:
         for call in coming:
             stage.clock.at = MIDNIGHT + timedelta(seconds=call.second)
-            served.append(_serve(answer, call, stage))
+            with tags(request_id=call.task.name):  # seeds the draw between two prices
+                served.append(_serve(answer, call, stage))
             progress(_progress(served, stage))
     except KeyboardInterrupt:
         interrupted = True

@@ -40,6 +40,11 @@ class Task:
     question: Question
 
     @property
+    def name(self) -> str:
+        """Return the task's name, `math-17`."""
+        return f"{self.kind}-{self.number}"
+
+    @property
     def prompt(self) -> str:
         """Return the text that is sent."""
         return self.question.prompt
