@@ -14,6 +14,7 @@ from budgetroute.cli.wording import counted, per_million
 from budgetroute.clock import WallClock
 from budgetroute.errors import BudgetRouteError, UnpricedModel
 from budgetroute.profiles import classifier_path, lint_profile, profile_path
+from budgetroute.router.assembly import advice_on_priors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -189,6 +190,7 @@ def on_sending(equipment: Equipment) -> Section:
     """Show which models a function can reach, by the client that its body calls."""
     try:
         table = equipment.table()
+        on_prior = advice_on_priors(equipment)
     except UnpricedModel as err:
         text = f"nothing, before {err.model!r} has a price: see above"
         return failed("sendable", "What can be sent", text)
@@ -201,6 +203,7 @@ def on_sending(equipment: Equipment) -> Section:
     findings = [Finding("ok", f"{counted(len(table.rows), 'action')} of {models} may be chosen")]
     if len(by_provider) > 1:
         findings.append(Finding("ok", _across(by_provider)))
+    findings += [Finding("warn", text) for text in on_prior.values()]
     return Section(
         key="sendable",
         title="What can be sent",
@@ -209,6 +212,7 @@ def on_sending(equipment: Equipment) -> Section:
         rows=[(name, _reach(name), ", ".join(models)) for name, models in by_provider.items()],
         content={
             "actions": [row.action.label for row in table.rows],
+            "priors": {name: list(prior.nearest) for name, prior in table.priors.items()},
             "providers": {
                 name: {"models": models, "own_client": name in _ALONE, "litellm": True}
                 for name, models in by_provider.items()

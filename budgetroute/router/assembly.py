@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.clock import WallClock
 from budgetroute.config import load_config
 from budgetroute.prices import PriceBook, price_from_config
 from budgetroute.router.equipment import Equipment
+from budgetroute.router.tiers import advice
 from budgetroute.stores import open_store
-from budgetroute.telemetry import LogObserver, enable_from_env
+from budgetroute.telemetry import LogObserver, enable_from_env, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from budgetroute.config import Config
     from budgetroute.protocols import Clock, Observer, Store
+
+logger = logging.getLogger("budgetroute")
 
 
 def assemble(
@@ -33,11 +37,26 @@ def assemble(
     equipment.table()
     for route in config.routes:
         equipment.lane(route)
+    for text in advice_on_priors(equipment).values():
+        logger.warning("%s", one_line(text))
     return (
         equipment,
         store or open_store(store_target(config), clock or WallClock()),
         [LogObserver()],
     )
+
+
+def advice_on_priors(equipment: Equipment) -> dict[str, str]:
+    """Return what to tell of each model on a price-tier prior, for the profiles of all routes.
+
+    Raises:
+        BudgetRouteError: a table cannot be built.
+    """
+    told: dict[str, str] = {}
+    for route in (None, *equipment.config.routes):
+        for model, prior in equipment.table(route).priors.items():
+            told.setdefault(model, advice(model, prior, equipment.profile(route).name))
+    return told
 
 
 def price_book(config: Config) -> PriceBook:

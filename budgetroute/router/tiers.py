@@ -25,12 +25,23 @@ class Tiers:
     """The profile's models as evidence of what a price buys.
 
     Attributes:
-        prices: model → blended dollars per million tokens; without unpriced and free models.
-        kinds: (cot, effort) → those models with their curves.
+        plain: model → blended dollars per million tokens; without unpriced and free models.
+        thinking: the same of those that were profiled with a reasoning effort.
+        kinds: (cot, effort) → all of them with their curves.
     """
 
-    prices: Mapping[str, float]
+    plain: Mapping[str, float]
+    thinking: Mapping[str, float]
     kinds: Mapping[Kind, Sequence[Peer]]
+
+    def near(self, price: float, *, thinks: bool) -> tuple[str, ...]:
+        """Return the models of a kind that are nearest in price; of any kind if it has none."""
+        return nearest((self.thinking if thinks else self.plain) or self.priced, price)
+
+    @property
+    def priced(self) -> dict[str, float]:
+        """Return all models with their prices."""
+        return {**self.plain, **self.thinking}
 
 
 def tiers_of(curves: Mapping[FamilyKey, Curves], price_of: Callable[[str], Price | None]) -> Tiers:
@@ -47,10 +58,13 @@ def tiers_of(curves: Mapping[FamilyKey, Curves], price_of: Callable[[str], Price
         if price is not None and (usd := blended_price(price)) > 0
     }
     kinds: dict[Kind, list[Peer]] = {}
+    plain: dict[str, float] = {}
+    thinking: dict[str, float] = {}
     for (name, cot, effort), by_type in curves.items():
         if name in prices and (seen := _evidence(by_type)):
             kinds.setdefault((cot, effort), []).append(Peer(prices[name], seen))
-    return Tiers(prices, kinds)
+            (plain if effort in PLAIN else thinking)[name] = prices[name]
+    return Tiers(plain, thinking, kinds)
 
 
 def _evidence(by_type: Curves) -> Curves:
@@ -70,22 +84,24 @@ def families_by_price(
         ConfigError: the model is free, or the profile has no priced model to go by.
     """
     price = blended_price(facts.price)
-    advice = 'Write like = "…" with the profile model that behaves most like it, or profile it.'
+    mend = 'Write like = "…" with the profile model that behaves most like it, or profile it.'
     if price <= 0:
         raise ConfigError(
             f'[models."{model}"]: the profile has no curves for {model!r}, and a price of 0 says '
-            f"nothing of what it can do. {advice} It has {_listed(tiers)}."
+            f"nothing of what it can do. {mend} Its priced models: {_listed(tiers)}."
         )
     efforts = said.reasoning_effort if said else ()
-    kinds = prior_kinds(tiers.kinds, price, reasons=_reasons(facts, efforts), efforts=efforts)
+    reasons = _reasons(facts, efforts)
+    kinds = prior_kinds(tiers.kinds, price, reasons=reasons, efforts=efforts)
     if not kinds:
         raise ConfigError(
             f'[models."{model}"]: the profile has no curves for {model!r}, and none of a priced '
-            f"model of its kind from which to infer them. {advice} It has {_listed(tiers)}."
+            f"model of its kind from which to infer them. {mend} Its priced models: {_listed(tiers)}."
         )
     made = {(model, cot, effort): Family(curves) for (cot, effort), curves in kinds.items()}
+    thinks = reasons and set(efforts) != {"none"}
     return made, Prior(
-        nearest=nearest(tiers.prices, price), caps_open=not (said and said.max_tokens)
+        nearest=tiers.near(price, thinks=thinks), caps_open=not (said and said.max_tokens)
     )
 
 
@@ -96,7 +112,7 @@ def _reasons(facts: ModelFacts, efforts: Sequence[str]) -> bool:
 
 
 def _listed(tiers: Tiers) -> str:
-    return ", ".join(sorted(tiers.prices)) or "no model with a price"
+    return ", ".join(sorted(tiers.priced)) or "none"
 
 
 def advice(model: str, prior: Prior, profile: str) -> str:
@@ -104,6 +120,6 @@ def advice(model: str, prior: Prior, profile: str) -> str:
     like = " or ".join(f'like = "{name}"' for name in prior.nearest)
     return (
         f"{model}: profile {profile!r} has no curve for it, so it starts on a price-tier prior "
-        f'(curve=prior), a cautious guess from the profile\'s prices; [models."{model}"] {like} '
-        "(nearest in price) would borrow a known one"
+        f"(curve=prior), a cautious guess from its price; to borrow a known curve, write {like} "
+        f'under [models."{model}"] (nearest in price)'
     )
