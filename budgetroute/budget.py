@@ -231,7 +231,8 @@ def settle(attempt: Attempt | None, bill: Bill) -> tuple[Attempt, Balance]:
     else:
         worst, expected, before = attempt.worst, attempt.expected, _counted(attempt)
     if bill.billed is None:
-        after = Attempt("estimated", worst, expected, expected)
+        estimate = expected if bill.estimate is None else bill.estimate
+        after = Attempt("estimated", worst, expected, estimate)
     else:
         after = Attempt("settled", worst, expected, bill.billed)
     if min(worst, expected, after.amount) < 0:

@@ -32,6 +32,7 @@ _BY = {"": "not recorded", "general": "nothing classified it", "fallback": "rout
 _SOURCES = {
     "reported": "by the usage that was reported",
     "given": "as you gave it",
+    "partial": "counted from what the stream had delivered, no usage was reported",
     "estimated": "estimated, no usage was reported",
 }
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from budgetroute.records.prices import InputSize, Usage
     from budgetroute.records.profiles import CellSource
 
-CostSource: TypeAlias = Literal["reported", "given", "estimated"]
+CostSource: TypeAlias = Literal["reported", "given", "partial", "estimated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,8 @@ class Settlement:
     Attributes:
         decision: the decision's id.
         amount: what counts as spent, pico-dollars.
-        source: `reported` usage, `given` by the user, or `estimated` because none arrived.
+        source: `reported` usage, `given` by the user, `partial` (counted from what a stream had
+            delivered when it ended without usage), or `estimated` because there was nothing to count.
         usage: normalised usage; None when unknown.
         overshoot: billed beyond the worst case that was held.
         billed_as: price key that was applied.

@@ -146,11 +146,12 @@ class Bill:
         decision: the decision it belongs to.
         at: microseconds since 1970 UTC.
         slots: where it was reserved, so that a bill is booked even if its hold was lost.
-        billed: what it cost; None = unknown usage, the expected cost is booked as estimated and
-            worst − expected stays held.
+        billed: what it cost; None = unknown usage, `estimate` is booked as estimated and the rest
+            of the worst case stays held.
         expected: the expected cost that was reserved with.
         worst: the worst case that was held.
         record: usage and how it was priced, as JSON.
+        estimate: what an unknown bill probably was; None = the expected cost.
     """
 
     attempt: str
@@ -161,6 +162,7 @@ class Bill:
     expected: Pico
     worst: Pico
     record: str = "{}"
+    estimate: Pico | None = None
 
 
 @dataclass(frozen=True, slots=True)

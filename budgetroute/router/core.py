@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.errors import StoreError
-from budgetroute.records import Ask, Bill, Decision, Refusal, Settlement
+from budgetroute.records import Ask, Bill, Decision, Refusal, Settlement, Usage
 from budgetroute.router.bills import billed, merged
 from budgetroute.router.choosing import Chooser, draw_of
 from budgetroute.router.herald import Herald
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from budgetroute.protocols import Clock, Observer, Store
-    from budgetroute.records import CostSource, Request, Usage
+    from budgetroute.records import CostSource, Request
     from budgetroute.router.equipment import Equipment
     from budgetroute.units import Pico
 
@@ -164,6 +164,7 @@ class Router:
         *,
         attempt: int = 1,
         given: Pico | None = None,
+        partial: bool = False,
     ) -> Settlement:
         """Replace the hold by what was billed.
 
@@ -173,11 +174,16 @@ class Router:
                 estimated and the rest of the worst case stays held.
             attempt: which attempt of the decision.
             given: the bill itself, if the user knows it.
+            partial: some of the usages were counted here: their price is booked as estimated, and
+                the rest of the worst case stays held.
         """
         amount, key, source = self._bill(decision, usages, given)
+        guess = option(decision.chosen).expected
+        if partial and amount is not None:
+            guess, amount, source = self._guess(decision, amount), None, "partial"
         settlement = Settlement(
             decision=decision.id,
-            amount=option(decision.chosen).expected if amount is None else amount,
+            amount=guess if amount is None else amount,
             source=source,
             usage=merged(usages),
             overshoot=max(0, (amount or 0) - decision.chosen.worst),
@@ -189,6 +195,24 @@ class Router:
             self._learn(decision, usages)
         self.herald.settled(decision, settlement)
         return settlement
+
+    def counted(self, decision: Decision, request: Request, *, output: int) -> Usage:
+        """Return what a call that reported nothing has probably used.
+
+        Args:
+            decision: what was decided.
+            request: what was asked.
+            output: tokens of the text that it delivered, counted with o200k.
+
+        Raises:
+            StoreError: what the route's function adds cannot be read.
+        """
+        facts = self.equipment.facts(decision.model)
+        default = self.config.route(decision.route).input_tokens if request.hidden_input else 0
+        hidden = self.overheads.of(decision.route, default=default).expected
+        given = max(0.0, decision.input_tokens + hidden) * facts.ratio
+        given += decision.images * (facts.image_tokens or 0)
+        return Usage(round(given), round(output * facts.ratio))
 
     def release(self, decision: Decision, *, attempt: int = 1) -> None:
         """Give back the hold of a call that was not sent or not billed."""
@@ -247,6 +271,13 @@ class Router:
         )
         return amount, key, "reported"
 
+    def _guess(self, decision: Decision, counted: Pico) -> Pico:
+        """Return what to book for counted text: hidden reasoning leaves none, so not below expected."""
+        money, action = option(decision.chosen), decision.action
+        thinks = self.equipment.facts(action.model).card.supports.get("reasoning")
+        least = money.expected if thinks and action.reasoning_effort != "none" else 0
+        return min(money.worst, max(counted, least))
+
     def _book(
         self, decision: Decision, settlement: Settlement, amount: Pico | None, attempt: int
     ) -> Settlement:
@@ -262,6 +293,7 @@ class Router:
                 expected=money.expected,
                 worst=money.worst,
                 record=settlement_record(decision, settlement),
+                estimate=settlement.amount,
             )
         )
         if booked is None:
