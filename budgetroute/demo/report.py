@@ -182,8 +182,8 @@ def _every_three_hours(cell: Callable[[int], str]) -> str:
 def _sparks(values: Sequence[float | None], signs: _Signs, *, low: float = 0.0) -> str:
     """Draw values as a line of small bars from `low` to the largest; a blank for None.
 
-    >>> _sparks([0, 1, 2, None, 4], _Signs("_-=", "", "", ""))
-    '_-- ='
+    >>> _sparks([0, 2, 4, None, 2], _Signs("_-=", "", "", ""))
+    '_-= -'
     """
     top = max((v for v in values if v is not None), default=low)
     steps = len(signs.sparks) - 1
