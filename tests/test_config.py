@@ -783,7 +783,6 @@ def test_bad_values_are_named(folder: Folder, text, key, problem) -> None:
     ("text", "why"),
     [
         ("mode = 'shadow'", '`mode` is the string "shadow": shadow mode is not in this version'),
-        ("[pacing]\npacer = 'solve'", "the solving pacer is not in this version"),
         ("[store]\nurl = 'redis://h:6379/0'", "redis stores are not in this version"),
     ],
 )

@@ -135,7 +135,7 @@ def test_schema_and_loader_agree(path, value) -> None:
         ('[models."gpt-4.1"]\nmax_tokens = 256', True),
         ('[models."gpt-4.1"]\nmax_tokens = []', False),
         ("[models]\nm = 3", False),
-        ("[pacing]\npacer = 'solve'", False),
+        ("[pacing]\npacer = 'solve'", True),
         ("[models.m]\nprice = { input = -1 }", False),
     ],
 )

@@ -125,10 +125,11 @@ class PacingConfig(Struct, frozen=True, kw_only=True):
     """How the shadow price λ (reward per dollar) follows the spend."""
 
     pacer: Annotated[
-        Literal["dual", "fixed"],
+        Literal["solve", "dual", "fixed"],
         key(
-            "`dual` steps λ after each period by how far the spend was off its share; `fixed` "
-            "keeps the first λ.",
+            "`solve` plans λ every minute from the money and the traffic that are left; `dual` "
+            "steps λ after each period by how far the spend was off its share; `fixed` keeps "
+            "`initial_lambda`.",
             eg="dual",
         ),
     ] = DEFAULT_PACER

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from budgetroute.config.shape import KeyPath
     from budgetroute.errors import ConfigError
 
-NOT_YET = {
+NOT_YET: dict[tuple[KeyPath, str], str] = {
     (("mode",), "shadow"): "shadow mode is not in this version",
-    (("pacing", "pacer"), "solve"): "the solving pacer is not in this version",
 }
 """Values that the design knows and this version does not."""
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}

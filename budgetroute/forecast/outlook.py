@@ -23,6 +23,7 @@ _SPARSE = 5.0  # below this many requests per bucket medians of counts are mostl
 _PRIOR = 1.0  # requests added over a day, spread evenly
 _KAPPA = 0.005  # of a day: how much the expectation weighs against the last hour
 _LEAST_KAPPA = 50.0  # requests
+_HEARSAY = 10.0  # requests that an announced volume weighs: it may be wrong by far
 _FADE = math.exp(-24 / BUCKETS)  # per bucket: the last hour weighs most
 _SEEN = BUCKETS // 4  # buckets that the fading average looks at
 _BLOCK = BUCKETS // 96  # buckets per ratio: a quarter of an hour
@@ -41,11 +42,13 @@ class Outlook:
         rest: [bucket][group] share of the window from the start of that bucket on; one row more
             than buckets, the last of zeros.
         sums: the same over all groups.
+        mass: requests that the expectation weighs against what is seen.
     """
 
     total: float
     rest: tuple[tuple[float, ...], ...]
     sums: tuple[float, ...]
+    mass: float
 
 
 def outlook(days: Sequence[Counts], *, usual: float, groups: int) -> Outlook:
@@ -62,7 +65,9 @@ def outlook(days: Sequence[Counts], *, usual: float, groups: int) -> Outlook:
     for row in reversed(shape):
         rest.append(tuple([share + later for share, later in zip(row, rest[-1], strict=True)]))
     rest.reverse()
-    return Outlook(_expected_total(days[-DAYS:], usual=usual), tuple(rest), tuple(map(sum, rest)))
+    total = _expected_total(days[-DAYS:], usual=usual)
+    mass = max(_LEAST_KAPPA, _KAPPA * total) if past else _HEARSAY
+    return Outlook(total, tuple(rest), tuple(map(sum, rest)), mass)
 
 
 def _expected_total(days: Sequence[Counts], *, usual: float) -> float:
@@ -132,7 +137,7 @@ def _place(position: float) -> tuple[int, float]:
 
 def _median(view: Outlook, totals: Sequence[int], bucket: int) -> float:
     """Return the robust ratio of actual to expected over full quarter hours."""
-    mass = _mass(view)
+    mass = view.mass
     whole = (sum(totals[:bucket]) + mass) / (view.total * (1.0 - view.sums[bucket]) + mass)
     ratios: list[float] = []
     counted = 0
@@ -157,13 +162,8 @@ def _local(view: Outlook, totals: Sequence[int], bucket: int, part: float) -> fl
         actual += weight * totals[place]
         expected += weight * total * (sums[place] - sums[place + 1])
         weight *= _FADE
-    mass = _mass(view)
+    mass = view.mass
     return (mass + actual) / (mass + expected)
-
-
-def _mass(view: Outlook) -> float:
-    """Return the requests that the expectation weighs."""
-    return max(_LEAST_KAPPA, _KAPPA * view.total)
 
 
 def _rest(sums: Sequence[float], bucket: int, part: float) -> float:

@@ -4,6 +4,7 @@
 `fixed` keeps it. Start-up λ comes from the profile's linear program.
 """
 
+from budgetroute.pacing.calibration import Calibration
 from budgetroute.pacing.dual import (
     DEFAULT_ETA,
     due,
@@ -13,25 +14,34 @@ from budgetroute.pacing.dual import (
     step,
     warming_up,
     warmup_allowance,
+    warmup_mark,
 )
 from budgetroute.pacing.plans import PaceView, PacingPlan, PacingRule, evenly
-from budgetroute.pacing.program import Group, floor_cost, solve, span
+from budgetroute.pacing.program import Group, Program, fill, floor_cost, prepare, solve, span
+from budgetroute.pacing.solving import resolved, solving_due
 
 __all__ = [
     "DEFAULT_ETA",
+    "Calibration",
     "Group",
     "PaceView",
     "PacingPlan",
     "PacingRule",
+    "Program",
     "due",
     "evenly",
+    "fill",
     "floor_cost",
     "in_force",
     "planned_share",
+    "prepare",
+    "resolved",
     "solve",
+    "solving_due",
     "span",
     "start",
     "step",
     "warming_up",
     "warmup_allowance",
+    "warmup_mark",
 ]

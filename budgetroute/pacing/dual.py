@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DEFAULT_ETA: dict[Step, float] = {"raw": 0.001, "relative": 0.1, "multiplicative": 0.2}
 _ERROR_CAP = 10.0  # spend/share − 1 counts at most this much: one wild period must not end the day
+_COLD_US = 3_600_000_000  # the solving pacer's warm-up: an hour
+_COLD_STEP_US = 300_000_000  # of which the first five minutes may be bought at once
 _SET_BACK = 60_000_000  # microseconds; less than this is a race between processes
 
 
@@ -45,8 +47,16 @@ def start(rule: PacingRule, groups: Sequence[Group], view: PaceView) -> PacingPl
     _, solved, _ = solve(groups, left / PICO_PER_USD)
     e_min, e_max = span(groups)
     price = solved if rule.initial_lambda is None else rule.initial_lambda
-    plan = PacingPlan(price, price, reference=price or solved, e_min=e_min, e_max=e_max)
-    return _anchored(rule, in_force(rule, plan), view)
+    plan = PacingPlan(
+        price,
+        price,
+        reference=price or solved,
+        e_min=e_min,
+        e_max=e_max,
+        born=view.now,
+        born_mark=view.settled,
+    )
+    return anchored(rule, in_force(rule, plan), view)
 
 
 def in_force(rule: PacingRule, plan: PacingPlan) -> PacingPlan:
@@ -54,7 +64,7 @@ def in_force(rule: PacingRule, plan: PacingPlan) -> PacingPlan:
     low, high = plan.low, plan.high
     if rule.pacer == "fixed" and rule.initial_lambda is not None:
         low = high = rule.initial_lambda
-    low, high = _bounded(rule, plan, low), _bounded(rule, plan, high)
+    low, high = bounded(rule, plan, low), bounded(rule, plan, high)
     return plan if (low, high) == (plan.low, plan.high) else replace(plan, low=low, high=high)
 
 
@@ -80,12 +90,13 @@ def step(rule: PacingRule, plan: PacingPlan, view: PaceView) -> PacingPlan:
     """Return the plan after the period that just ended; λ is kept when nothing was spent in it."""
     spend = view.settled_before - plan.mark
     if plan.made_at > view.now:  # the clock was set back: nothing that happened can be priced
-        return _anchored(rule, plan, view)
+        return anchored(rule, plan, view)
     moved = plan if spend == 0 or rule.pacer == "fixed" else _moved(rule, plan, view, spend)
-    return _anchored(rule, moved, view)
+    return anchored(rule, moved, view)
 
 
-def _anchored(rule: PacingRule, plan: PacingPlan, view: PaceView) -> PacingPlan:
+def anchored(rule: PacingRule, plan: PacingPlan, view: PaceView) -> PacingPlan:
+    """Return the plan with the current period's beginning and sums noted in it."""
     return replace(
         plan,
         window=view.window,
@@ -113,7 +124,7 @@ def _moved(rule: PacingRule, plan: PacingPlan, view: PaceView, spend: Pico) -> P
             price = plan.high + eta * plan.reference * average
         case "multiplicative":
             price = plan.high * math.exp(eta * average)
-    price = _bounded(rule, plan, price)
+    price = bounded(rule, plan, price)
     return replace(plan, low=price, high=price, error=average, steps=plan.steps + 1)
 
 
@@ -143,7 +154,8 @@ def planned_share(rule: PacingRule, plan: PacingPlan, view: PaceView) -> float:
     return left * view.share_of_rest(plan.begun / length, ended / length)
 
 
-def _bounded(rule: PacingRule, plan: PacingPlan, price: float) -> float:
+def bounded(rule: PacingRule, plan: PacingPlan, price: float) -> float:
+    """Return a price within the bounds: the user's, else half and twice the hulls' segments."""
     free = rule.step == "raw" or rule.pacer == "fixed"
     floor = 0.0 if free else plan.e_min / 2
     ceiling = math.inf if free or plan.e_max == 0 else 2 * plan.e_max
@@ -152,14 +164,29 @@ def _bounded(rule: PacingRule, plan: PacingPlan, price: float) -> float:
     return max(0.0, min(max(price, low), high))
 
 
-def warming_up(rule: PacingRule, plan: PacingPlan) -> bool:
-    """Say whether pacing still buys no more than 1.5 times its planned share."""
+def warming_up(rule: PacingRule, plan: PacingPlan, *, now: int) -> bool:
+    """Say whether pacing still buys no more than 1.5 times its planned share.
+
+    `dual`: during its first periods with spend. `solve`: during the first hour without a past.
+    """
+    if rule.pacer == "solve":
+        return plan.is_cold and 0 <= now - plan.born < _COLD_US
     return rule.pacer == "dual" and plan.steps < rule.warmup_periods
 
 
 def warmup_allowance(rule: PacingRule, plan: PacingPlan, view: PaceView) -> float:
-    """Return the pico-dollars that the running period may spend during warm-up."""
+    """Return the pico-dollars that may be spent since `warmup_mark` during warm-up."""
     length = view.end - view.start
-    ended = min(1.0, (plan.begun + rule.period_s * 1_000_000) / length)
-    left = max(0, view.limit - plan.mark)
-    return 1.5 * left * view.share_of_rest(plan.begun / length, ended)
+    if rule.pacer == "solve":
+        begun, mark = max(0, plan.born - view.start), plan.born_mark
+        ended = max(view.now - view.start, begun + _COLD_STEP_US)
+    else:
+        begun, mark = plan.begun, plan.mark
+        ended = plan.begun + round(rule.period_s * 1_000_000)
+    left = max(0, view.limit - mark)
+    return 1.5 * left * view.share_of_rest(begun / length, min(1.0, ended / length))
+
+
+def warmup_mark(rule: PacingRule, plan: PacingPlan) -> Pico:
+    """Return what was settled when the spend that warm-up bounds began to count."""
+    return plan.born_mark if rule.pacer == "solve" else plan.mark

@@ -20,7 +20,7 @@ UNSOLVED = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PacingRule:
-    """Settings of the `dual` and `fixed` pacers.
+    """Settings of the pacers.
 
     Attributes:
         pacer: which.
@@ -34,6 +34,8 @@ class PacingRule:
         lambda_max: upper bound of λ; None = twice the steepest hull segment (`raw`: none).
         initial_lambda: λ to start with; None = solve the profile's linear program.
         warmup_periods: first periods, in which at most 1.5 times the planned share is bought.
+        mix: `solve` draws between two neighbouring prices, so that a budget between two actions is
+            met; False takes one price.
     """
 
     pacer: Pacer = "dual"
@@ -46,6 +48,7 @@ class PacingRule:
     lambda_max: float | None = None
     initial_lambda: float | None = None
     warmup_periods: int = 3
+    mix: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,9 @@ class PacingPlan:
         error: moving average of the error.
         steps: periods with spend so far.
         made_at: microseconds since 1970 UTC of the last step.
+        born: microseconds since 1970 UTC of the first plan.
+        born_mark: settled in its window then.
+        is_cold: there was no past when it was born.
     """
 
     low: float
@@ -81,6 +87,9 @@ class PacingPlan:
     error: float = 0.0
     steps: int = 0
     made_at: int = 0
+    born: int = 0
+    born_mark: int = 0
+    is_cold: bool = False
 
     def price(self, draw: float) -> tuple[float, float]:
         """Return (λ, probability of that λ) for a draw in [0, 1)."""
@@ -109,6 +118,7 @@ class PaceView:
         end: end of the window, same unit.
         limit: the budget of the window.
         settled: settled in the window.
+        expected: expected cost of the calls in flight.
         settled_before: settled by now in the window the plan's mark belongs to.
         share_of_rest: (start, end), positions in [0, 1] of the window → part of the traffic still
             to come at start that is expected until end; evenly spread by default.
@@ -122,3 +132,4 @@ class PaceView:
     settled: Pico
     settled_before: Pico
     share_of_rest: Callable[[float, float], float] = evenly
+    expected: Pico = 0

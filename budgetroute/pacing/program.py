@@ -38,17 +38,62 @@ def solve(groups: Sequence[Group], budget: float) -> tuple[float, float, float]:
     >>> round(low, 1), round(high, 1), round(f, 2)
     (61.2, 600.0, 0.5)
     """
-    steps = sorted(_by_efficiency(groups).items(), reverse=True)
-    if not steps:
+    return fill(prepare([g.points for g in groups]), [g.count for g in groups], budget)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Hull segments of several groups, sorted once, so that new counts and money solve quickly.
+
+    Attributes:
+        floors: cheapest cost of each group, dollars.
+        steps: (efficiency, group, extra dollars), steepest first.
+    """
+
+    floors: tuple[float, ...]
+    steps: tuple[tuple[float, int, float], ...]
+
+
+def prepare(curves: Sequence[Sequence[tuple[float, float]]]) -> Program:
+    """Prepare groups' (cost, reward) points for `fill`."""
+    steps = [
+        (efficiency, group, extra)
+        for group, points in enumerate(curves)
+        for efficiency, extra, _ in segments([points[i] for i in hull(points)])
+    ]
+    steps.sort(key=lambda step: -step[0])
+    return Program(tuple([min(cost for cost, _ in points) for points in curves]), tuple(steps))
+
+
+def fill(program: Program, counts: Sequence[float], budget: float) -> tuple[float, float, float]:
+    """Return (λ_low, λ_high, f) for these requests per group and this money; see `solve`.
+
+    Segments of equal efficiency are one: they share what is left of the money.
+    """
+    left = budget - sum([n * floor for n, floor in zip(counts, program.floors, strict=True)])
+    before = here = 0.0  # efficiencies of the segment before, and of the running one
+    price = 0.0  # what all segments of the running efficiency cost together
+    for efficiency, group, extra in program.steps:
+        cost = counts[group] * extra
+        if cost <= 0.0:
+            continue
+        if efficiency != here:
+            if here and price >= left:
+                return _split(before, here, efficiency, left / price)
+            left -= price
+            before, here, price = here, efficiency, 0.0
+        price += cost
+    if not here:
         return UNSOLVED, UNSOLVED, 0.0
-    efficiencies = [efficiency for efficiency, _ in steps]
-    left = budget - floor_cost(groups)
-    for place, (_, price) in enumerate(steps):
-        if price >= left:
-            share = max(0.0, left / price)
-            return _below(efficiencies, place), _above(efficiencies, place), share
-        left -= price
-    return efficiencies[-1] / 2, efficiencies[-1] / 2, 1.0
+    if price >= left:
+        return _split(before, here, here / 4, left / price)
+    return here / 2, here / 2, 1.0
+
+
+def _split(before: float, here: float, after: float, share: float) -> tuple[float, float, float]:
+    """Return the prices on either side of the marginal efficiency, and the share bought of it."""
+    above = before or 4 * here
+    return math.sqrt(here * after), math.sqrt(here * above), max(0.0, share)
 
 
 def floor_cost(groups: Sequence[Group]) -> float:
@@ -64,18 +109,6 @@ def _by_efficiency(groups: Sequence[Group]) -> dict[float, float]:
             for efficiency, extra, _ in segments([group.points[i] for i in hull(group.points)]):
                 costs[efficiency] = costs.get(efficiency, 0.0) + group.count * extra
     return costs
-
-
-def _above(efficiencies: Sequence[float], place: int) -> float:
-    """Return the price between the segment at `place` and the better one before it."""
-    here = efficiencies[place]
-    return math.sqrt(here * (efficiencies[place - 1] if place else 4 * here))
-
-
-def _below(efficiencies: Sequence[float], place: int) -> float:
-    """Return the price between the segment at `place` and the worse one after it."""
-    here, last = efficiencies[place], place == len(efficiencies) - 1
-    return math.sqrt(here * (here / 4 if last else efficiencies[place + 1]))
 
 
 def span(groups: Sequence[Group]) -> tuple[float, float]:

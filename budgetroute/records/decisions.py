@@ -82,6 +82,7 @@ class Candidate:
         worst: what is held for it.
         value: the weight on R.
         source: where its curve comes from; the least certain of the types mixed.
+        gamma: γ that `cost` contains: billed over predicted cost of its model lately.
     """
 
     action: Action
@@ -90,6 +91,7 @@ class Candidate:
     worst: Pico
     value: float = 1.0
     source: CellSource = "measured"
+    gamma: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

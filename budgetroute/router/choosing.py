@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 from budgetroute import pacing
 from budgetroute.errors import BudgetRouteError, NoEligibleAction, ProfileError
 from budgetroute.policy import flip_price
-from budgetroute.records import Decision
+from budgetroute.records import Decision, Pins
 from budgetroute.router.slate import Sizing
+from budgetroute.router.solver import Curve
 from budgetroute.router.words import NOTHING_GATED, reason_for, runner_up
 from budgetroute.telemetry import one_line
 from budgetroute.units import micros_from_time, pico_estimate, time_from_micros
@@ -48,6 +50,9 @@ ROUTING_FAILURES = (
 )
 """What a failure of routing itself can be; the baseline is taken then, unless `strict`."""
 _GUARD = 1.5
+_BINS = 10
+_RECENT = 100
+_FREE = Pins()
 _FLOOR_PRIOR = 50  # requests that the profile's own traffic counts as in the mean cheapest cost
 _FLOOR_MEMORY = 1000
 
@@ -70,6 +75,7 @@ class Pick:
         gated: the same by reason, as ready JSON.
         slate: what was ranked; None for a fallback.
         fallback: why routing failed, if it did.
+        group: what the forecast counts the request as: route, type, size, pins.
         is_held_back: warm-up has bought 1.5 times its planned share, so λ stands at its ceiling.
     """
 
@@ -86,6 +92,7 @@ class Pick:
     gated: msgspec.Raw = field(default_factory=lambda: NOTHING_GATED)
     slate: Slate | None = None
     fallback: str = ""
+    group: str = ""
     is_held_back: bool = False
 
 
@@ -104,6 +111,7 @@ class Chooser:
         self.overheads = overheads
         self.strict = equipment.config.strict
         self._floor: tuple[float, int] | None = None
+        self._sizes: dict[str, MeanSize] = {}
 
     def pick(self, request: Request, draw: float, at: int) -> Pick:
         """Rank what may serve a request at today's price.
@@ -138,6 +146,7 @@ class Chooser:
     def _routed(self, lane: Lane, request: Request, sizing: Sizing, draw: float, at: int) -> Pick:
         weights, by = lane.chain.classify(request)
         eligible = lane.eligible(request, weights[0][0])
+        group = self._grouped(request, sizing, weights[0][0], eligible.slate)
         rank = partial(eligible.slate.rank, weights, sizing, floor=request.floor)
         plan = self.pace.current(at, lambda calls: self._curves(lane, request, calls))
         price, propensity = plan.price(draw)
@@ -160,6 +169,7 @@ class Chooser:
             reasons=eligible.reasons,
             gated=eligible.gated,
             slate=eligible.slate,
+            group=group,
             is_held_back=is_held_back,
         )
 
@@ -175,6 +185,21 @@ class Chooser:
             request, ranking, sizing, weights, by, price, propensity, plan_steps=0,
             reasons=eligible.reasons, gated=eligible.gated, slate=eligible.slate,
         )  # fmt: skip
+
+    def _grouped(self, request: Request, sizing: Sizing, prompt_type: str, slate: Slate) -> str:
+        """Return the request's group, and let the solver know its curve."""
+        group = group_of(self.equipment.config.name, request, prompt_type)
+        if self.pace.solver is not None:
+            counted = sizing.size.tokens + sizing.size.framing + sizing.expected_overhead
+            size = self._sizes.setdefault(group, MeanSize())
+            size.add(max(0.0, counted))
+            tokens, calls = size.rounded, request.calls
+            self.pace.solver.serves(
+                group,
+                (id(slate), tokens, calls),
+                lambda: Curve(slate.curve(prompt_type, tokens), calls),
+            )
+        return group
 
     def _curves(self, lane: Lane, request: Request, calls: float) -> Sequence[Group]:
         """Return so many calls with the curves of what this route can send in general."""
@@ -213,7 +238,12 @@ class Chooser:
         default = lane.settings.input_tokens if request.hidden_input else 0
         overhead = self.overheads.of(request.route, default=default)
         return Sizing(
-            request.size, overhead.expected, overhead.bound, request.calls, request.services
+            request.size,
+            overhead.expected,
+            overhead.bound,
+            request.calls,
+            request.services,
+            self.pace.factors,
         )
 
     def _fallen_back(
@@ -243,7 +273,37 @@ class Chooser:
         )
 
 
-def decision_of(  # noqa: PLR0913 - one argument per thing that is wired or said
+class MeanSize:
+    """Mean input tokens of a group's recent requests, rounded so that curves are not made for nothing."""
+
+    __slots__ = ("_mean", "_seen")
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._mean = 0.0
+
+    def add(self, tokens: float) -> None:
+        """Note one request; the last hundred weigh most."""
+        self._seen = min(self._seen + 1, _RECENT)
+        self._mean += (tokens - self._mean) / self._seen
+
+    @property
+    def rounded(self) -> float:
+        """Return the mean to within a twentieth."""
+        return math.exp(round(math.log(max(1.0, self._mean)) * 10) / 10)
+
+
+def group_of(app: str, request: Request, prompt_type: str) -> str:
+    """Return the key of a request's group: app, route, type, input-size bin, and its pins if any."""
+    tokens = request.size.tokens
+    bin_number = min(_BINS - 1, max(0, int(math.log2(tokens + 1)) - 4))
+    key = f"{app}|{request.route}|{prompt_type}|{bin_number}"
+    if request.pins == _FREE:
+        return key
+    return f"{key}|{hashlib.blake2b(repr(request.pins).encode(), digest_size=4).hexdigest()}"
+
+
+def decision_of(  # noqa: PLR0913 - one record of everything seen
     pick: Pick,
     chosen: Candidate,
     decision_id: str,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from budgetroute.protocols import Clock, Observer, Store
-    from budgetroute.records import CostSource, Request
+    from budgetroute.records import Booked, CostSource, Request
     from budgetroute.router.equipment import Equipment
     from budgetroute.units import Pico
 
@@ -298,12 +298,26 @@ class Router:
         )
         if booked is None:
             return settlement
+        self._note(decision, settlement, booked, at)
         return replace(
             settlement,
             amount=booked.amount,
             balance=booked.balances[0],
             repeated=booked.repeated,
         )
+
+    def _note(self, decision: Decision, settlement: Settlement, booked: Booked, at: int) -> None:
+        """Let the pacer know the sums, and γ what the call cost next to what was predicted."""
+        if decision.slots[0] == self.pace.slot(at):
+            self.pace.saw(at, booked.balances[0])
+        solver = self.pace.solver
+        if solver is not None and settlement.source == "reported" and not booked.repeated:
+            chosen = decision.chosen
+            solver.billed(
+                decision.model,
+                predicted=chosen.cost / chosen.gamma,
+                billed=usd_from_pico(booked.amount),
+            )
 
     def _caught_up(self, decision: Decision) -> int:
         """Step a period that has ended before this bill counts in the next; return the time."""

@@ -76,6 +76,7 @@ class Equipment:
             lambda_max=said.lambda_max,
             initial_lambda=said.initial_lambda,
             warmup_periods=said.warmup_periods,
+            mix=said.mix,
         )
 
     def groups(self, calls: float, rows: Sequence[Row], *, route: str | None = None) -> list[Group]:

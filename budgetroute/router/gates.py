@@ -52,6 +52,7 @@ class Gates:
             _sendable,
             _under_ceiling,
             _context,
+            _samples,
         )
         for check in checks:
             if (why := check(row, request)) is not None:
@@ -169,6 +170,17 @@ def _context(row: Row, request: Request) -> str | None:
     if card.max_input_tokens is not None and request.size.tokens > card.max_input_tokens:
         return f"prompt exceeds the model's {card.max_input_tokens} input tokens"
     return None
+
+
+def _samples(row: Row, _request: Request) -> str | None:
+    card, temperature = row.facts.card, row.action.temperature
+    if temperature in {None, 1.0} or card.provider not in {"openai", "azure"}:
+        return None
+    return (
+        f"takes no temperature but 1, not {temperature:g}"
+        if card.supports.get("reasoning")
+        else None
+    )
 
 
 def _fragile(row: Row, prompt_type: str, request: Request) -> str | None:

@@ -24,7 +24,6 @@ logger = logging.getLogger("budgetroute.decide")
 
 _DEFAULT_LEASE_S = 15 * 60
 _LEASE_SLACK_S = 60
-_BINS = 10
 
 
 def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
@@ -107,7 +106,7 @@ def _reserve(
             limits=limits,
             options=tuple(option(step) for step in steps),
             record=decision_record(pick, steps),
-            arrival=Arrival(_group(router, pick), router.pace.period(at).bucket(at)),
+            arrival=Arrival(pick.group, router.pace.period(at).bucket(at)) if pick.group else None,
         )
     )
 
@@ -121,9 +120,3 @@ def lease_end(at: int, timeout_s: float | None) -> int:
     """Return when a hold counts as abandoned: the call's deadline and a minute, else 15 minutes."""
     seconds = _DEFAULT_LEASE_S if timeout_s is None else timeout_s + _LEASE_SLACK_S
     return at + int(seconds * 1_000_000)
-
-
-def _group(router: Router, pick: Pick) -> str:
-    tokens = pick.sizing.size.tokens
-    bin_number = min(_BINS - 1, max(0, int(math.log2(tokens + 1)) - 4))
-    return f"{router.config.name}|{pick.request.route}|{pick.weights[0][0]}|{bin_number}"

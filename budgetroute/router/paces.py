@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from budgetroute import forecast, pacing
-from budgetroute.budget import Window, period_bounds, period_id
 from budgetroute.pacing import PaceView, PacingPlan
 from budgetroute.records import Slot
-from budgetroute.units import micros_from_time, time_from_micros
+from budgetroute.router.periods import period_of
+from budgetroute.router.solver import Solver
+from budgetroute.router.traffic import Traffic
+from budgetroute.units import time_from_micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
 
+    from budgetroute.budget import Window
     from budgetroute.pacing import Group, PacingRule
     from budgetroute.protocols import Observer, Store
     from budgetroute.records import Balance
+    from budgetroute.router.periods import Period
     from budgetroute.units import Pico
 
 logger = logging.getLogger("budgetroute.pace")
@@ -33,29 +36,6 @@ _DAY = 86_400_000_000
 _READ_AGAIN_US = 1_000_000
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(PacingPlan)
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """One period of a window in microseconds since 1970 UTC."""
-
-    id: str
-    start: int
-    end: int
-
-    def holds(self, at: int) -> bool:
-        """Say whether a time lies in it."""
-        return self.start <= at < self.end
-
-    def bucket(self, at: int) -> str:
-        """Return the bucket of a time, one of 288 of the window: `day:2026-11-29#171`."""
-        return f"{self.id}#{forecast.BUCKETS * (at - self.start) // (self.end - self.start):03d}"
-
-
-def period_of(window: Window, at: datetime) -> Period:
-    """Return the period that a time lies in."""
-    start, end = period_bounds(window, at)
-    return Period(period_id(window, at), micros_from_time(start), micros_from_time(end))
 
 
 class Pace:
@@ -102,6 +82,12 @@ class Pace:
         self._shape: tuple[str, tuple[float, ...] | None] = ("", None)
         self._span: tuple[float, float] | None = None
         self._calls: tuple[str, int] = ("", 0)
+        self._settled_seen: tuple[str, Pico] = ("", 0)
+        usual = calls_per_day or DEFAULT_CALLS_PER_DAY
+        traffic = Traffic(store, app=app, usual=usual)
+        self.solver = (
+            Solver(store, app=app, rule=rule, traffic=traffic) if rule.pacer == "solve" else None
+        )
 
     def period(self, at: int) -> Period:
         """Return the current period; computed anew only when the window turns."""
@@ -135,29 +121,42 @@ class Pace:
             return plan
         view = self.view(plan, at)
         _say_if_set_back(plan, view)
-        fresh = self._started(view, curves) if plan is None else pacing.step(self.rule, plan, view)
+        fresh = self._started(view, curves) if plan is None else self._moved(plan, view, at)
         if not self._save(fresh, stored.version):
             return self.known() or fresh
+        self._seen = (stored.version + 1, fresh)
         self._tell(plan, fresh, view)
         self.store.sweep(at)
         return fresh
 
     def allowance(self, plan: PacingPlan, at: int) -> Pico | None:
         """Return what the running period may still buy during warm-up; None outside it."""
-        if not pacing.warming_up(self.rule, plan):
+        if not pacing.warming_up(self.rule, plan, now=at):
             return None
         (balance,) = self.store.snapshot([self.slot(at)])
         view = self._seen_as(self.period(at), at, balance.settled, balance.settled)
-        used = balance.settled + balance.expected - plan.mark
+        used = balance.settled + balance.expected - pacing.warmup_mark(self.rule, plan)
         return int(pacing.warmup_allowance(self.rule, plan, view)) - used
 
     def view(self, plan: PacingPlan | None, at: int) -> PaceView:
         """Return what the pacer sees: the window, its budget and what was settled."""
         period = self.period(at)
-        now, before = self._settled(period, plan)
-        return self._seen_as(period, at, now, before)
+        slots = [Slot(self.scope, period.id)]
+        if plan is not None and plan.window not in {"", period.id}:
+            slots.append(Slot(self.scope, plan.window))
+        balances = self.store.snapshot(slots)
+        self.saw(at, balances[0])
+        return self._seen_as(
+            period,
+            at,
+            balances[0].settled,
+            balances[-1].settled,
+            expected=balances[0].expected,
+        )
 
-    def _seen_as(self, period: Period, at: int, settled: Pico, before: Pico) -> PaceView:
+    def _seen_as(
+        self, period: Period, at: int, settled: Pico, before: Pico, *, expected: Pico = 0
+    ) -> PaceView:
         return PaceView(
             window=period.id,
             now=at,
@@ -166,6 +165,7 @@ class Pace:
             limit=self.limit,
             settled=settled,
             settled_before=before,
+            expected=expected,
             share_of_rest=lambda start, end: forecast.share_of_rest(self.shape(period), start, end),
         )
 
@@ -178,24 +178,33 @@ class Pace:
             self._shape = (period.id, shape_of_past(counts, period.id, app=self.app))
         return self._shape[1]
 
-    def _settled(self, period: Period, plan: PacingPlan | None) -> tuple[Pico, Pico]:
-        slots = [Slot(self.scope, period.id)]
-        if plan is not None and plan.window not in {"", period.id}:
-            slots.append(Slot(self.scope, plan.window))
-        balances = self.store.snapshot(slots)
-        return balances[0].settled, balances[-1].settled
-
     def _is_due(self, plan: PacingPlan, at: int) -> bool:
         period = self.period(at)
-        return pacing.due(self.rule, plan, window=period.id, start=period.start, now=at)
+        if self.solver is None:
+            return pacing.due(self.rule, plan, window=period.id, start=period.start, now=at)
+        window, settled = self._settled_seen
+        return pacing.solving_due(
+            plan,
+            window=period.id,
+            now=at,
+            spent=settled if window == period.id else 0,
+            limit=self.limit,
+        )
+
+    def _moved(self, plan: PacingPlan, view: PaceView, at: int) -> PacingPlan:
+        if self.solver is None or plan.made_at > view.now:
+            return pacing.step(self.rule, plan, view)
+        return self.solver.replanned(plan, view, self.period(at), at)
 
     def _is_fresh(self, at: int) -> bool:
         return 0 <= at - self._read_at < _READ_AGAIN_US
 
     def _started(self, view: PaceView, curves: Curves | None) -> PacingPlan:
-        daily = self.calls_per_day or self._calls_seen(view.window) or DEFAULT_CALLS_PER_DAY
+        past = self._calls_seen(view.window)
+        daily = self.calls_per_day or past or DEFAULT_CALLS_PER_DAY
         calls = daily * (view.end - view.start) / _DAY
-        return pacing.start(self.rule, (curves or self.curves)(calls), view)
+        plan = pacing.start(self.rule, (curves or self.curves)(calls), view)
+        return replace(plan, is_cold=past is None)
 
     def _calls_seen(self, window: str) -> float | None:
         """Return the calls of the latest window before this one, None when there was none."""
@@ -231,6 +240,8 @@ class Pace:
 
     def calls_to_come(self, at: int) -> float:
         """Return how many calls the window may still see."""
+        if self.solver is not None and self.solver.requests:
+            return self.solver.requests
         period = self.period(at)
         if self._daily[0] != period.id:
             self._daily = (period.id, self.calls_per_day or self._calls_seen(period.id))
@@ -241,9 +252,16 @@ class Pace:
             daily=self._daily[1],
         )
 
+    @property
+    def factors(self) -> Mapping[str, float]:
+        """Return γ by model: billed over predicted cost; models that are not there have 1."""
+        return {} if self.solver is None else self.solver.factors
+
     def saw(self, at: int, balance: Balance) -> None:
         """Note the window's sums after a reservation, so that they need not be asked for."""
-        self._calls = (self.period(at).id, balance.calls)
+        window = self.period(at).id
+        self._calls = (window, balance.calls)
+        self._settled_seen = (window, balance.settled)
 
     def _calls_of(self, period: Period) -> int:
         if self._calls[0] != period.id:

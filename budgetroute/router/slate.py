@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from budgetroute import billing
 from budgetroute.policy import affordable_steps
-from budgetroute.records import Candidate
+from budgetroute.records import Candidate, InputSize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from budgetroute.records import Action, CellSource, InputSize
+    from budgetroute.records import Action, CellSource
     from budgetroute.router.table import Row
 
 _CERTAINTY: tuple[CellSource, ...] = ("prior", "like", "interpolated", "pooled", "measured")
@@ -31,6 +31,7 @@ class Sizing:
         overhead_bound: tokens the function adds, at most.
         calls: attempts that one reservation covers.
         services: service tiers that the request asks for.
+        factors: γ by model, billed over predicted cost; models that are not there have 1.
     """
 
     size: InputSize
@@ -38,6 +39,7 @@ class Sizing:
     overhead_bound: int
     calls: int = 1
     services: frozenset[str] = frozenset()
+    factors: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def counted(self) -> float:
@@ -111,6 +113,7 @@ class Slate:
         self._labels = [row.action.label for row in self.rows]
         self._rough = [(row.input_usd, row.action.max_tokens * row.output_usd) for row in self.rows]
         self._sources = [_source(row) for row in self.rows]
+        self._gamma: tuple[Mapping[str, float], Any] | None = None
         self._tier = min(
             (row.facts.price.tiers[0][0] for row in self.rows if row.facts.price.tiers),
             default=None,
@@ -182,7 +185,23 @@ class Slate:
         if self._tier is not None:
             inputs = counted * self._ratio * factor + images * self._image
             self._reprice_tiers(cost, inputs, output)
+        if sizing.factors:
+            cost = cost * self._gammas(sizing.factors)
         return reward, gain, cost if sizing.calls == 1 else cost * sizing.calls
+
+    def _gammas(self, factors: Mapping[str, float]) -> Any:  # noqa: ANN401 - an array
+        kept = self._gamma
+        if kept is None or kept[0] is not factors:
+            row = [factors.get(row.action.model, 1.0) for row in self.rows]
+            kept = self._gamma = (factors, self._np.array(row))
+        return kept[1]
+
+    def curve(self, prompt_type: str, tokens: float) -> tuple[tuple[str, float, float], ...]:
+        """Return (model, dollars at γ = 1, value·R) of each row for prompts of a type and size."""
+        sizing = Sizing(InputSize(round(tokens), 0), 0.0, 0)
+        _, gain, cost = self._expect(((prompt_type, 1.0),), sizing)
+        models = [row.action.model for row in self.rows]
+        return tuple(zip(models, cost.tolist(), gain.tolist(), strict=True))
 
     def _reprice_tiers(self, cost: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
         if self._tier is None or float(inputs.max()) <= self._tier:
@@ -211,6 +230,7 @@ class Slate:
             worst=worst,
             value=gain / reward if known and reward > 0 else 1.0,
             source=self._sources[i],
+            gamma=sizing.factors.get(row.action.model, 1.0),
         )
 
     def _shown(self, i: int, seen: _Expected, price: float) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from budgetroute.budget import Window, period_bounds
 from budgetroute.errors import BudgetExceeded, StoreError
 from budgetroute.records import Limit, Slot
-from budgetroute.router.paces import period_of
+from budgetroute.router.periods import period_of
 from budgetroute.units import pico_from_usd, time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from budgetroute.config import BudgetConfig
     from budgetroute.protocols import Store
     from budgetroute.records import Bill, Booked, Refusal, Request
-    from budgetroute.router.paces import Period
+    from budgetroute.router.periods import Period
     from budgetroute.units import Pico
 
 logger = logging.getLogger("budgetroute.spend")

@@ -54,7 +54,7 @@ class MemoryStore:
         self._rows: dict[str, _Row] = {}
         self._held: dict[str, int] = {}
         self._closed: dict[str, None] = {}
-        self._arrivals: dict[tuple[str, str], tuple[int, int]] = {}
+        self._arrivals: dict[str, dict[str, tuple[int, int]]] = {}
         self._plans: dict[str, StoredPlan] = {}
         self._oldest: float = math.inf
 
@@ -140,10 +140,12 @@ class MemoryStore:
     def arrivals(self, prefix: str) -> Mapping[tuple[str, str], int]:
         """Return (group, bucket) → requests counted, for buckets starting with `prefix`."""
         with self._lock:
+            whole = prefix in self._arrivals
+            near = [prefix] if whole else [b for b in self._arrivals if b.startswith(prefix)]
             return {
-                key: count
-                for key, (count, _) in self._arrivals.items()
-                if key[1].startswith(prefix)
+                (group, bucket): count
+                for bucket in near
+                for group, (count, _) in self._arrivals[bucket].items()
             }
 
     def find(self, decision: str) -> tuple[Entry, ...]:
@@ -179,9 +181,9 @@ class MemoryStore:
         for limit, balance in zip(ask.limits, grant.balances, strict=True):
             self._sums[limit.slot] = balance
         if ask.arrival is not None:
-            key = (ask.arrival.group, ask.arrival.bucket)
-            counted, first = self._arrivals.get(key, (0, ask.at))
-            self._arrivals[key] = (counted + 1, first)
+            bucket = self._arrivals.setdefault(ask.arrival.bucket, {})
+            counted, first = bucket.get(ask.arrival.group, (0, ask.at))
+            bucket[ask.arrival.group] = (counted + 1, first)
 
     def _adopt(self, bill: Bill, attempt: Attempt) -> _Row:
         slots = tuple(dict.fromkeys(bill.slots))
@@ -213,10 +215,12 @@ class MemoryStore:
             if name not in self._held:
                 del self._rows[name]
                 self._closed.pop(name, None)
-        for key in [key for key, (_, first) in self._arrivals.items() if first < before]:
-            del self._arrivals[key]
+        for bucket in self._arrivals.values():
+            for group in [group for group, (_, first) in bucket.items() if first < before]:
+                del bucket[group]
+        self._arrivals = {name: bucket for name, bucket in self._arrivals.items() if bucket}
         rows = (row.at for row in self._rows.values())
-        arrivals = (first for _, first in self._arrivals.values())
+        arrivals = (first for b in self._arrivals.values() for _, first in b.values())
         self._oldest = min(min(rows, default=math.inf), min(arrivals, default=math.inf))
 
 

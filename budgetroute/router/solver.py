@@ -1,0 +1,185 @@
+"""What the solving pacer works with: curves by group, traffic to come, and γ by model.
+
+Groups are (route, prompt type, input-size bin, pins). Each process knows the curves of the groups it
+serves and writes them to the store, so that any process can solve for all.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from budgetroute import pacing
+from budgetroute.pacing import Calibration
+from budgetroute.units import usd_from_pico
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from budgetroute.pacing import PaceView, PacingPlan, PacingRule, Program
+    from budgetroute.protocols import Store
+    from budgetroute.router.periods import Period
+    from budgetroute.router.traffic import Traffic
+
+logger = logging.getLogger("budgetroute.pace")
+
+_ENCODER = msgspec.json.Encoder()
+_CALIBRATION = msgspec.json.Decoder(Calibration)
+_NOTICED = 0.02  # γ that moved by less than this makes no new curves
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A group's actions as (model, dollars of one call at γ = 1, reward), and its calls."""
+
+    points: tuple[tuple[str, float, float], ...]
+    calls: int = 1
+
+    def at(self, factors: Mapping[str, float]) -> tuple[tuple[float, float], ...]:
+        """Return (dollars, reward) with γ applied."""
+        n = self.calls
+        return tuple([(n * c * factors.get(m, 1.0), r) for m, c, r in self.points])
+
+
+_CURVE = msgspec.json.Decoder(Curve)
+
+
+class Solver:
+    """Solves for λ.
+
+    Attributes:
+        factors: γ by model; a new mapping when it moved.
+        requests: how many are still to come, as of the last solution.
+
+    Args:
+        store: where curves of other processes' groups and γ are kept.
+        app: the app's name, first part of every key.
+        rule: the pacer's settings.
+        traffic: what was counted.
+    """
+
+    def __init__(self, store: Store, *, app: str, rule: PacingRule, traffic: Traffic) -> None:
+        self.traffic = traffic
+        self.factors: Mapping[str, float] = {}
+        self._store = store
+        self._app = app
+        self._rule = rule
+        self._own: dict[str, tuple[object, Callable[[], Curve]]] = {}
+        self._fresh: set[str] = set()  # groups whose curve is to be made anew
+        self.requests = 0.0
+        self._curves: dict[str, Curve] = {}
+        self._program: tuple[tuple[str, ...], Mapping[str, float], Program] | None = None
+        self._window = ""
+        self._lock = threading.Lock()
+        self._solving = threading.Lock()
+        self._seen: dict[str, tuple[float, float]] = {}
+        self._calls = 0
+
+    def serves(self, group: str, stamp: object, make: Callable[[], Curve]) -> None:
+        """Note that this process serves a group, and how its curve is made.
+
+        Args:
+            group: its key.
+            stamp: what the curve depends on; while it is equal, the curve is not made anew.
+            make: makes the curve.
+        """
+        known = self._own.get(group)
+        if known is None or known[0] != stamp:
+            self._own[group] = (stamp, make)
+            self._fresh.add(group)
+
+    def billed(self, model: str, *, predicted: float, billed: float) -> None:
+        """Note a settled call, for γ; dollars, the prediction at γ = 1."""
+        with self._lock:
+            before = self._seen.get(model, (0.0, 0.0))
+            self._seen[model] = (before[0] + predicted, before[1] + billed)
+            self._calls += 1
+
+    def replanned(self, plan: PacingPlan, view: PaceView, period: Period, at: int) -> PacingPlan:
+        """Return the plan that spends what is left on what is still to come."""
+        with self._solving:
+            to_come = self.traffic.to_come(period, at)
+            self._calibrate(view)
+            self._refresh(view.window)
+            self.requests = sum(to_come.values())
+            groups = tuple(g for g in to_come if self._curve(g) is not None)
+            program = self._prepared(groups)
+            counts = [to_come[g] for g in groups]
+        return pacing.resolved(self._rule, plan, view, program, counts)
+
+    def _calibrate(self, view: PaceView) -> None:
+        """Add what this process saw to the stored sums, and take γ from all of them."""
+        with self._lock:
+            seen, self._seen = self._seen, {}
+            calls, self._calls = self._calls, 0
+        key = f"{self._app}|calibration"
+        calibration = Calibration()
+        for _ in range(_TRIES):
+            stored = self._store.load_plan(key)
+            calibration = _calibration(stored.value).after(seen, calls=calls)
+            if not calls or self._store.save_plan(
+                key, _ENCODER.encode(calibration).decode(), expected_version=stored.version
+            ):
+                break
+        else:
+            logger.debug("γ of %d calls was not kept: others kept writing", calls)
+        per_request = usd_from_pico(view.limit) / max(1.0, self.traffic.expected_total)
+        fresh = calibration.factors(per_request)
+        if _moved(self.factors, fresh):
+            self.factors = fresh
+
+    def _refresh(self, window: str) -> None:
+        """Make the curves of this process's groups anew and share those that changed.
+
+        Other processes' curves are read again in each window.
+        """
+        if window != self._window:
+            self._window, self._curves, self._program = window, {}, None
+            self._fresh = set(self._own)
+        while self._fresh:
+            group = self._fresh.pop()
+            curve = self._own[group][1]()
+            if self._curves.get(group) == curve:
+                continue
+            self._curves[group] = curve
+            self._program = None
+            key = f"{self._app}|curve|{group}"
+            stored = self._store.load_plan(key)
+            text = _ENCODER.encode(curve).decode()
+            if stored.value != text:
+                self._store.save_plan(key, text, expected_version=stored.version)
+
+    def _curve(self, group: str) -> Curve | None:
+        if group not in self._curves:
+            stored = self._store.load_plan(f"{self._app}|curve|{group}")
+            if stored.value is None:
+                return None
+            self._curves[group] = _CURVE.decode(stored.value)
+        return self._curves[group]
+
+    def _prepared(self, groups: tuple[str, ...]) -> Program:
+        kept = self._program
+        if kept is not None and kept[0] == groups and kept[1] is self.factors:
+            return kept[2]
+        program = pacing.prepare([self._curves[g].at(self.factors) for g in groups])
+        self._program = (groups, self.factors, program)
+        return program
+
+
+def _calibration(value: str | None) -> Calibration:
+    if value is None:
+        return Calibration()
+    try:
+        return _CALIBRATION.decode(value)
+    except msgspec.MsgspecError as err:
+        logger.warning("kept γ cannot be read, calibration starts over: %s", err)
+        return Calibration()
+
+
+def _moved(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
+    return any(abs(after[m] / before.get(m, 1.0) - 1.0) > _NOTICED for m in after)

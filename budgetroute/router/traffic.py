@@ -1,0 +1,128 @@
+"""Requests counted so far, by group and bucket, as the forecast needs them; read from the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from budgetroute import forecast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from budgetroute.protocols import Store
+    from budgetroute.router.periods import Period
+
+_OPEN = 2  # the running bucket and the one before it may still grow
+_FIRST_HOUR = 12  # buckets
+
+
+class Traffic:
+    """One app's counts: past windows once per window, today's buckets once each when closed.
+
+    Args:
+        store: where arrivals are counted.
+        app: the app's name, first part of every group's key.
+        usual: calls a window sees, announced or assumed; used without a past.
+    """
+
+    def __init__(self, store: Store, *, app: str, usual: float) -> None:
+        self._store = store
+        self._app = f"{app}|"
+        self._usual = usual
+        self._window = ""
+        self._past: list[dict[str, list[int]]] = []
+        self._known: set[str] = set()  # groups of past windows
+        self._today: dict[str, list[int]] = {}
+        self._sums: dict[str, int] = {}  # requests by group today
+        self._totals: list[int] = []  # requests by bucket today
+        self._read = 0  # buckets of today that are closed and read
+        self._outlook: tuple[int, forecast.Outlook] | None = None
+
+    @property
+    def has_past(self) -> bool:
+        """Say whether there is a past window to learn from."""
+        return bool(self._past)
+
+    @property
+    def expected_total(self) -> float:
+        """Return the requests a window was expected to have."""
+        return self._usual if self._outlook is None else self._outlook[1].total
+
+    def to_come(self, period: Period, at: int) -> dict[str, float]:
+        """Return group → requests still to come in the window."""
+        self._update(period, at)
+        groups = sorted({*self._today, *self._known})
+        if not groups:
+            return {}
+        position = (at - period.start) / (period.end - period.start)
+        view = self._outlook_of(groups)
+        factor = forecast.level(view, self._totals, position)
+        counts = dict(zip(groups, forecast.to_come(view, factor, position), strict=True))
+        return self._with_news(counts, position)
+
+    def _with_news(self, counts: dict[str, float], position: float) -> dict[str, float]:
+        """Share the forecast among groups by today's counts where the past knows too little."""
+        known = self._known
+        news = {group: n for group, n in self._sums.items() if group not in known}
+        if not news:
+            return counts
+        seen = sum(self._sums.values())
+        whole = sum(counts.values())
+        if not known:
+            return {g: whole * n / seen for g, n in news.items()} if seen else counts
+        fresh = {g: n * (1.0 - position) / (position + 0.02) for g, n in news.items()}
+        return counts | fresh
+
+    def _update(self, period: Period, at: int) -> None:
+        if self._window != period.id:
+            self._begin(period)
+        now = period.number(at)
+        del self._totals[self._read :]
+        for bucket in range(self._read, now + 1):
+            found = self._store.arrivals(f"{period.id}#{bucket:03d}")
+            mine = {group: n for (group, _), n in found.items() if group.startswith(self._app)}
+            for group, count in mine.items():
+                self._row(group)[bucket] = count
+            self._totals.append(sum(mine.values()))
+        self._sums = {group: sum(row) for group, row in self._today.items()}
+        self._read = max(self._read, now + 1 - _OPEN)
+
+    def _begin(self, period: Period) -> None:
+        kind = period.id.partition(":")[0]
+        days: dict[str, dict[str, list[int]]] = {}
+        for (group, bucket), count in self._store.arrivals(f"{kind}:").items():
+            day, _, number = bucket.partition("#")
+            if day < period.id and group.startswith(self._app) and number.isdecimal():
+                row = days.setdefault(day, {}).setdefault(group, [0] * forecast.BUCKETS)
+                if int(number) < forecast.BUCKETS:
+                    row[int(number)] += count
+        self._past = _whole_days(days)
+        self._known = {group for day in self._past for group in day}
+        self._window, self._read, self._outlook = period.id, 0, None
+        self._today, self._sums, self._totals = {}, {}, []
+
+    def _row(self, group: str) -> list[int]:
+        if group not in self._today:
+            self._today[group] = [0] * forecast.BUCKETS
+        return self._today[group]
+
+    def _outlook_of(self, groups: list[str]) -> forecast.Outlook:
+        if self._outlook is None or self._outlook[0] != len(groups):
+            days = [_rows(day, groups) for day in self._past[-7:]]
+            view = forecast.outlook(days, usual=self._usual, groups=len(groups))
+            self._outlook = (len(groups), view)
+        return self._outlook[1]
+
+
+def _whole_days(days: Mapping[str, dict[str, list[int]]]) -> list[dict[str, list[int]]]:
+    """Return days in order, without a first one that began in mid-day: it says nothing of mornings."""
+    names = sorted(days)
+    if names and not any(any(row[:_FIRST_HOUR]) for row in days[names[0]].values()):
+        names = names[1:]
+    return [days[name] for name in names]
+
+
+def _rows(day: Mapping[str, list[int]], groups: list[str]) -> list[tuple[int, ...]]:
+    """Return [bucket][group] of a day."""
+    nothing = [0] * forecast.BUCKETS
+    return list(zip(*(day.get(group, nothing) for group in groups), strict=True))
