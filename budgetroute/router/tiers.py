@@ -120,6 +120,6 @@ def advice(model: str, prior: Prior, profile: str) -> str:
     like = " or ".join(f'like = "{name}"' for name in prior.nearest)
     return (
         f"{model}: profile {profile!r} has no curve for it, so it starts on a price-tier prior "
-        f"(curve=prior), a cautious guess from its price; to borrow a known curve, write {like} "
-        f'under [models."{model}"] (nearest in price)'
+        f"(curve=prior), a cautious guess from its price. Does it behave like a known model? Then "
+        f'write {like} (nearest in price) under [models."{model}"]'
     )
