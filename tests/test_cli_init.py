@@ -178,6 +178,17 @@ def test_a_model_that_lacks_something_is_exit_code_1(folder):
     assert "no-such-model" in loaded(folder).models
 
 
+def test_a_priced_model_without_a_curve_is_usable(folder):
+    """It starts on a guess from its price, which is worth a warning and a line for `like`."""
+    answer = cli("init", "--models", f"{MODELS[0]},gpt-4.1-nano")
+    assert answer.code == 0
+    assert "! gpt-4.1-nano: profile 'broad' has no curve for it" in answer.out
+    assert "unless you write `like`" in answer.out
+    below = (folder / "budgetroute.toml").read_text().split('[models."gpt-4.1-nano"]')[1]
+    assert "#like = " in below
+    assert "#price = {" not in below
+
+
 def test_json_is_one_object(folder):
     """--json prints what was written and found, and nothing else."""
     said = cli("init", "--json", "--daily", "2.5", "--models", f"{MODELS[0]},nope").json

@@ -27,6 +27,7 @@ from budgetroute.units import is_amount
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from budgetroute.cli.console import Level
     from budgetroute.records import Price, Profile
 
 PROFILE = "broad"
@@ -64,7 +65,7 @@ class Found:
     @property
     def is_usable(self) -> bool:
         """Say whether it may be chosen as it stands in the file."""
-        return self.price is not None and self.actions > 0
+        return self.price is not None
 
 
 def init_command(wishes: Wishes, *, as_json: bool) -> int:
@@ -219,11 +220,15 @@ def _on_models(models: list[Found], profile: Profile) -> Iterator[Text]:
 
 
 def _on_model(model: Found, profile: Profile) -> Text:
-    wants = [] if model.price else ["no price is known: write `price` (or `price_as`)"]
+    lacks = [] if model.price else ["no price is known: write `price` (or `price_as`)"]
     if not model.actions:
-        wants.append(f"profile {profile.name!r} has no curve for it: write `like`")
-    if wants:
-        return marked("fail", f'{model.name}: {"; ".join(wants)} under [models."{model.name}"]')
+        lacks.append(
+            f"profile {profile.name!r} has no curve for it: it starts on a guess from its price, "
+            "unless you write `like`"
+        )
+    if lacks:
+        level: Level = "warn" if model.is_usable else "fail"
+        return marked(level, f'{model.name}: {"; ".join(lacks)} under [models."{model.name}"]')
     rates = model.price.rates if model.price else None
     cost = f"{per_million(rates.input)} in, {per_million(rates.output)} out per M" if rates else ""
     return marked(

@@ -64,7 +64,7 @@ class Written:
         daily_usd: the budget.
         timezone: where the day begins.
         models: models to choose from; none = those of the profile.
-        without_curve: those of them that need `like`.
+        without_curve: those of them that the profile does not know; `like` would help.
         without_price: those of them that need `price`.
         curves: models of the profile, for examples of `like`.
     """
@@ -116,7 +116,7 @@ def _models(written: Written) -> Iterator[str]:
 
 
 def _needed(name: str, written: Written) -> tuple[str, ...]:
-    """Return the keys that a model cannot do without."""
+    """Return the keys that a model lacks most."""
     keys = [("price", written.without_price), ("like", written.without_curve)]
     return tuple(key for key, names in keys if name in names)
 
