@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pacing_reference as reference
-from pacing_sim import BUCKET_S, BUCKETS, GUARD, Choice, View
+from pacing_sim import BUCKET_S, BUCKETS, GUARD, HOUR_S, Choice, View
+from workload import DAY_S
 
 from budgetroute.pacing import Group, solve
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from workload import Table
 
 HORIZON = 1_000.0  # requests
+WARMUP = 1.5  # even shares
 BANKS = 2.0  # but never further than two full banks: what does not fit into the bank is lost
 
 Forecast = Callable[[View], list[float]]
@@ -26,7 +28,7 @@ class Recent:
 
     def __init__(self) -> None:
         self._day = -1
-        self._outlook = reference.Outlook(0.0, (), ())
+        self._outlook = reference.Outlook(0.0, (), (), 0.0)
         self._totals: list[int] = []
 
     def __call__(self, view: View) -> list[float]:
@@ -45,6 +47,13 @@ class Recent:
         bucket = min(BUCKETS - 1, int(view.now // BUCKET_S))
         self._totals += map(sum, view.today[len(self._totals) : bucket + 1])
         return self._totals
+
+
+def warmup(view: View) -> float:
+    """Return what is kept back in the first hour ever: all but 1.5 × an even share of the day."""
+    if view.history or view.now > HOUR_S:
+        return 0.0
+    return view.limit * (1.0 - WARMUP * (view.now + BUCKET_S) / DAY_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,10 @@ class Ours:
         low, high, share = self.solve(groups, left + ahead.days * view.budget)
         floor = sum(n * min(cost) for n, cost in zip(today, costs, strict=True))
         return Choice(
-            best(view.table, costs, low), best(view.table, costs, high), share, GUARD * floor
+            best(view.table, costs, low),
+            best(view.table, costs, high),
+            share,
+            max(GUARD * floor, warmup(view)),
         )
 
     def _ahead(self, view: View) -> Ahead:

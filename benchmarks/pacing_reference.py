@@ -18,14 +18,14 @@ DAYS = 7
 SPARSE = 5.0  # below this many requests per bucket medians of counts are mostly 0: take means
 PRIOR = 1.0  # requests added over a day, spread evenly
 KAPPA = 0.005  # of a day: how much the expectation weighs against the last hour
-LEAST_KAPPA = 50.0  # requests
+LEAST_KAPPA = 50.0  # requests; all that a mere announcement weighs
 AGE_S = 3_600.0
 SEEN = 72  # buckets that the last hour's average looks at
 BLOCK = 3  # buckets per ratio
 BLOCKS = 12  # ratios in the median: three hours
 TRUST = 10.0  # requests per block at which the median counts as much as the whole day's ratio
 FEW = 50.0  # requests at which one day says as much as the mean of several
-INFLATION = 0.1
+INFLATION = 0.05
 
 DECAY = 0.999  # per call billed
 MASS = 10.0  # requests at the budget's mean price: how much γ = 1 weighs
@@ -42,11 +42,13 @@ class Outlook:
         total: requests.
         rest: [bucket][type] share of the day from the start of that bucket on.
         sums: the same over all types.
+        mass: requests that this outlook weighs against what is seen.
     """
 
     total: float
     rest: Shares
     sums: tuple[float, ...]
+    mass: float
 
 
 def outlook(history: Sequence[Counts], *, usual: float, kinds: int) -> Outlook:
@@ -58,7 +60,8 @@ def outlook(history: Sequence[Counts], *, usual: float, kinds: int) -> Outlook:
     for row in reversed(shape):
         rest.append(tuple(share + later for share, later in zip(row, rest[-1], strict=True)))
     rest.reverse()
-    return Outlook(total, tuple(rest), tuple(map(sum, rest)))
+    mass = max(LEAST_KAPPA, KAPPA * total) if days else LEAST_KAPPA
+    return Outlook(total, tuple(rest), tuple(map(sum, rest)), mass)
 
 
 def expected_total(history: Sequence[Counts], *, usual: float) -> float:
@@ -109,7 +112,7 @@ def _smooth(day: Counts, *, kinds: int) -> list[list[float]]:
 def level(view: Outlook, totals: Sequence[int], now: float) -> float:
     """Return by which factor the traffic still to come differs from the outlook.
 
-    max(median, (median + local)/2) · (1 + 0.1 · rest of the day). The median is of the last 12
+    max(median, (median + local)/2) · (1 + 0.05 · rest of the day). The median is of the last 12
     quarter hours' (actual + ½)/(expected + ½), drawn to the day's ratio with weight n/(n + 50);
     local weighs the last hour exponentially.
 
@@ -130,7 +133,7 @@ def _median(view: Outlook, totals: Sequence[int], bucket: int) -> float:
     """Return the robust ratio of actual to expected over full quarter hours."""
     seen = sum(totals[:bucket])
     wanted = view.total * (1.0 - view.sums[bucket])
-    mass = _mass(view)
+    mass = view.mass
     whole = (seen + mass) / (wanted + mass)
     ratios = []
     counted = 0
@@ -156,13 +159,8 @@ def _local(view: Outlook, totals: Sequence[int], *, bucket: int, part: float) ->
         actual += weight * totals[place]
         expected += weight * total * (sums[place] - sums[place + 1])
         weight *= fade
-    mass = _mass(view)
+    mass = view.mass
     return (mass + actual) / (mass + expected)
-
-
-def _mass(view: Outlook) -> float:
-    """Return the requests that the expectation weighs."""
-    return max(LEAST_KAPPA, KAPPA * view.total)
 
 
 def _rest(sums: Sequence[float], bucket: int, part: float) -> float:

@@ -20,6 +20,7 @@ from budgetroute.curves import hull
 BUCKET_S = 300.0
 BUCKETS = int(DAY_S / BUCKET_S)
 GUARD = 1.5
+HOUR_S = 3_600.0
 
 Counts = Sequence[Sequence[int]]  # [bucket][type]
 
@@ -103,7 +104,17 @@ class PerRequest(Policy, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a day came to; `floor` counts requests at their type's cheapest action."""
+    """What a day came to.
+
+    Attributes:
+        spend: dollars billed to it.
+        limit: what it might spend.
+        reward: sum of mean rewards.
+        requests: that arrived.
+        rejected: that no action's bound fitted.
+        floor: at their type's cheapest action.
+        early: dollars of the first hour's calls.
+    """
 
     spend: float
     limit: float
@@ -111,6 +122,7 @@ class Outcome:
     requests: int
     rejected: int
     floor: int
+    early: float
 
 
 @dataclass(slots=True)
@@ -272,4 +284,5 @@ def _run_day(  # noqa: C901, PLR0912, PLR0915 - one loop, for speed
         n * r for ns, rs in zip(tally, rewards, strict=True) for n, r in zip(ns, rs, strict=True)
     )
     floor = sum(counts[floors[place % len(TYPES)]] for place, counts in enumerate(tally))
-    return Outcome(settled, limit, reward, len(kinds), rejected, floor)
+    early = sum(costs[: int(np.searchsorted(day.times, HOUR_S))])
+    return Outcome(settled, limit, reward, len(kinds), rejected, floor, early)
