@@ -294,3 +294,19 @@ def test_a_damaged_plan_starts_pacing_over(world, caplog):
         assert again.decide(asked(prompt_type="math")).shadow_price > 1.0
         assert again.status().spent_usd == spent
     assert caplog.text.count("pacing starts over") >= 3
+
+
+@pytest.mark.parametrize("pacer", ["solve", "dual", "fixed"])
+def test_a_plan_store_that_is_busy_fails_no_call(world, pacer):
+    """Prices, curves and overheads can be computed anew: not writing them costs nothing but them."""
+    store = FlakyStore(world.store)
+    router = world.router(store=store, more=f'[pacing]\npacer = "{pacer}"\n')
+    store.down = frozenset({"save_plan"})
+    for _ in range(3):
+        router.settle(router.decide(asked(prompt_type="math")), [Usage(200, 100)])
+        world.pass_time(minutes=6)
+    store.down = frozenset()
+    router.settle(router.decide(asked(prompt_type="math")), [Usage(200, 100)])
+    status = router.status()
+    assert (status.calls, status.held_usd) == (4, 0.0)
+    assert status.shadow_price > 0

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from budgetroute.router.keeping import kept
+
 if TYPE_CHECKING:
     from budgetroute.protocols import Store
 
@@ -79,7 +81,7 @@ class Overheads:
         key = self._key(route)
         value = msgspec.json.encode(list(seen.recent)).decode()
         version = self._store.load_plan(key).version
-        if self._store.save_plan(key, value, expected_version=version):
+        if kept(self._store, key, value, version=version):
             seen.written_max, seen.since_write = top, 0
 
     def _key(self, route: str) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from budgetroute import forecast, pacing
 from budgetroute.pacing import PaceView, PacingPlan
 from budgetroute.records import Slot
+from budgetroute.router.keeping import kept
 from budgetroute.router.periods import period_of
 from budgetroute.router.solver import Solver
 from budgetroute.router.traffic import Traffic
@@ -277,7 +278,7 @@ class Pace:
 
     def _save(self, plan: PacingPlan, version: int) -> bool:
         value = _ENCODER.encode(plan).decode()
-        return self.store.save_plan(self.scope, value, expected_version=version)
+        return kept(self.store, self.scope, value, version=version)
 
     def _tell(self, before: PacingPlan | None, after: PacingPlan, view: PaceView) -> None:
         if before is not None and before.high == after.high:

@@ -15,6 +15,7 @@ import msgspec
 
 from budgetroute import pacing
 from budgetroute.pacing import Calibration
+from budgetroute.router.keeping import kept
 from budgetroute.units import usd_from_pico
 
 if TYPE_CHECKING:
@@ -122,9 +123,8 @@ class Solver:
         for _ in range(_TRIES):
             stored = self._store.load_plan(key)
             calibration = _calibration(stored.value).after(seen, calls=calls)
-            if not calls or self._store.save_plan(
-                key, _ENCODER.encode(calibration).decode(), expected_version=stored.version
-            ):
+            text = _ENCODER.encode(calibration).decode()
+            if not calls or kept(self._store, key, text, version=stored.version):
                 break
         else:
             logger.debug("γ of %d calls was not kept: others kept writing", calls)
@@ -152,7 +152,7 @@ class Solver:
             stored = self._store.load_plan(key)
             text = _ENCODER.encode(curve).decode()
             if stored.value != text:
-                self._store.save_plan(key, text, expected_version=stored.version)
+                kept(self._store, key, text, version=stored.version)
 
     def _curve(self, group: str) -> Curve | None:
         if group not in self._curves:
