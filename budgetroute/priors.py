@@ -165,8 +165,6 @@ def _rung(effort: str) -> int:
 
 def _longer(curves: Curves, factor: float) -> Curves:
     """Return the curves of answers so many times longer, at caps so many times larger."""
-    if factor == 1:
-        return curves
     return {
         name: {round(cap * factor): _stretched(cell, factor) for cap, cell in cells.items()}
         for name, cells in curves.items()

@@ -146,6 +146,21 @@ def test_a_price_outside_all_known_ones_is_trusted_less():
     assert above[0] > above[2]
 
 
+def test_the_nearest_prices_count_most():
+    """A prior at one peer's price is that peer's but for what far ones add."""
+    crowd = [peer(1, 0.5, 100), peer(1000, 0.9, 300)]
+    assert at(crowd, 1).output_mean == pytest.approx(100, abs=1)
+    assert at(crowd, 1000).output_mean == pytest.approx(300, abs=1)
+    assert at(crowd, 1000).reward - at(crowd, 1).reward == pytest.approx(0.4, abs=0.01)
+
+
+def test_outside_all_known_prices_the_last_tier_holds():
+    """Nothing is extrapolated: tokens beyond the dearest are those at the dearest."""
+    crowd = [peer(1, 0.6, 100), peer(4, 0.7, 200)]
+    assert at(crowd, 400).output_mean == pytest.approx(at(crowd, 4).output_mean)
+    assert at(crowd, 0.01).output_mean == pytest.approx(at(crowd, 1).output_mean)
+
+
 def test_doubt_larger_than_the_reward_promises_nothing():
     """A hopeless task far outside the known prices has reward 0, not less."""
     assert at([peer(1, 0.02)], 0.001).reward == 0
