@@ -16,7 +16,8 @@ from budgetroute.backends.failures import is_retryable, retry_after
 from budgetroute.calls.flight import Flight
 from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, services_in, with_cot
 from budgetroute.calls.routers import default_router, is_off, usual_cap
-from budgetroute.calls.said import CAP_NAMES, said_in
+from budgetroute.calls.said import CAP_NAMES, said_in, usage_asked
+from budgetroute.calls.streams import aprime, finished, prime
 from budgetroute.context import current_pins, current_runs, current_tags
 from budgetroute.errors import BudgetRouteError, ConfigError
 from budgetroute.records import AXES, Action, Pins, Plan, Request
@@ -57,7 +58,10 @@ class _Order:
         messages = self.prompt.messages or []
         plan = Plan(action, with_cot(messages) if action.cot else messages)
         left = max(0.001, self.deadline - time.monotonic())
-        return {**self.extra, **plan.kwargs(), "timeout": left}
+        asked = usage_asked(self.extra) if self.extra.get("stream") else None
+        flight.asked_usage = asked is not None
+        options = {} if asked is None else {"stream_options": asked}
+        return {**self.extra, **options, **plan.kwargs(), "timeout": left}
 
     def wait(self, state: RetryCallState) -> float:
         """Return seconds until the next attempt: what the provider asks for, else a back-off."""
@@ -125,8 +129,8 @@ def completion(  # noqa: PLR0913 - litellm's call and what a route can be told
             with flight.until_sent():
                 sent = order.arguments(flight)
             with flight:
-                answer = backend.complete(**sent)
-                flight.finish(answer)
+                answer = finished(flight, backend.complete(**sent))
+            prime(answer)
             return answer
     raise AssertionError("tenacity re-raises the last error")
 
@@ -164,8 +168,8 @@ async def acompletion(  # noqa: PLR0913 - litellm's call and what a route can be
             with flight.until_sent():
                 sent = order.arguments(flight)
             with flight:
-                answer = await backend.acomplete(**sent)
-                flight.finish(answer)
+                answer = finished(flight, await backend.acomplete(**sent))
+            await aprime(answer)
             return answer
     raise AssertionError("tenacity re-raises the last error")
 

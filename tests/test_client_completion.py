@@ -205,8 +205,8 @@ class TestBilled:
         assert [state for state, _ in attempts(router)] == ["estimated"]
         assert day(router).settled + day(router).held == decided(call).chosen.worst
 
-    def test_a_stream(self, call, loop, router, server, caplog):
-        """A stream reaches the caller whole; its usage counts as unknown, and a warning says so."""
+    def test_a_stream(self, call, loop, router, server):
+        """A stream reaches the caller whole, and is billed by the usage that was asked for."""
         server.then(ok("hello"))
         stream = call(stream=True)
 
@@ -215,8 +215,7 @@ class TestBilled:
 
         chunks = loop.run_until_complete(drain()) if call.decision else list(stream)
         assert "".join(c.choices[0].delta.content or "" for c in chunks) == "hello"
-        assert [state for state, _ in attempts(router)] == ["estimated"]
-        assert "CustomStreamWrapper does not say" in caplog.text
+        assert attempts(router) == [("settled", billed(router, server))]
 
     def test_a_broken_store(self, call, router, server, monkeypatch):
         """A settlement that fails does not cost the answer."""

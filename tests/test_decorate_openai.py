@@ -217,13 +217,12 @@ class TestBilled:
             create(model=MINI, messages=HELLO)
         assert attempts(router) == [("settled", cost(router, billed_as, 12, 5))]
 
-    def test_a_stream(self, create, router, server, caplog):
-        """A stream reaches the caller whole; its usage counts as unknown, and a warning says so."""
+    def test_a_stream(self, create, router, server):
+        """A stream reaches the caller whole, and is billed by the usage that was asked for."""
         server.then(ok("hello"))
         stream = create(model=MINI, messages=HELLO, stream=True)
         assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "hello"
-        assert [state for state, _ in attempts(router)] == ["estimated"]
-        assert "Stream does not say" in caplog.text
+        assert attempts(router) == [("settled", billed(router, server))]
 
     def test_a_function_of_the_users(self, router, server):
         """A function that returns text and records its response is billed to the pico-dollar."""

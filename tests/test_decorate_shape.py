@@ -97,6 +97,28 @@ class TestForms:
 
         assert ask("why?")["model"] == BIG
 
+    def test_generator_functions_stay_ones(self, router):
+        """Generators, async generators, partials and objects that are one still say what they are."""
+
+        def stream(question, *, model=MINI, max_tokens=512):
+            yield model
+
+        async def astream(question, *, model=MINI, max_tokens=512):
+            yield model
+
+        class Stream:
+            def __call__(self, question, *, model=MINI, max_tokens=512):
+                yield model
+
+        async def first():
+            return [item async for item in route(router=router)(astream)("why?")]
+
+        for fn in (stream, Stream(), functools.partial(stream)):
+            assert inspect.isgeneratorfunction(route(router=router)(fn))
+            assert list(route(router=router)(fn)("why?")) == [BIG]
+        assert inspect.isasyncgenfunction(route(astream))
+        assert asyncio.run(first()) == [BIG]
+
     def test_a_method(self, router):
         """A decorated method gets its instance; so does a bound method that is routed later."""
 
@@ -214,23 +236,6 @@ class TestRefused:
 
         ask("why?")
         assert last_decision().action.label == f"{MINI}/256"
-
-    def test_generator_functions(self):
-        """Generators, async generators and objects that are one are refused, with what to do."""
-
-        def stream(question, *, model=MINI, max_tokens=512):
-            yield question
-
-        async def astream(question, *, model=MINI, max_tokens=512):
-            yield question
-
-        class Stream:
-            def __call__(self, question, *, model=MINI, max_tokens=512):
-                yield question
-
-        for fn in (stream, astream, Stream(), functools.partial(stream, "why?")):
-            with pytest.raises(ConfigError, match="generator functions are not routed"):
-                route(fn)
 
     @pytest.mark.parametrize("kind", [staticmethod, classmethod])
     def test_the_wrong_order_with_staticmethod(self, kind):

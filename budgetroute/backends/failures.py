@@ -121,7 +121,7 @@ def _evidence(exc: BaseException) -> _Evidence:
     broken = False
     for link in _chain(exc):
         names = [kind.__name__ for kind in type(link).__mro__]
-        if _HALF_DELIVERED in names:
+        if _HALF_DELIVERED in names and not getattr(link, "is_pre_first_chunk", False):
             return _Evidence("half_delivered")
         if (_depth(link) or _STATUS_ERROR in names) and _status(link):
             return _Evidence("status", _status(link))

@@ -8,14 +8,16 @@ from __future__ import annotations
 import contextlib
 import logging
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from budgetroute.backends.failures import billing_of
 from budgetroute.backends.usage import read_usage
-from budgetroute.errors import BudgetRouteError
+from budgetroute.calls.meters import land_waiting
+from budgetroute.calls.partial import Tally, is_chunk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextvars import Token
     from types import TracebackType
 
@@ -28,21 +30,9 @@ _current: ContextVar[Flight | None] = ContextVar("budgetroute_flight", default=N
 _last: ContextVar[Decision | None] = ContextVar("budgetroute_last", default=None)
 
 
-def record(response: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
-    """Report a response from inside a routed function, so that its usage is billed.
-
-    Needed where the function returns something without usage (a string), or calls several times.
-
-    Raises:
-        BudgetRouteError: no routed call is running in this context.
-    """
-    flight = _current.get()
-    if flight is None:
-        raise BudgetRouteError(
-            "record(response) was called outside a routed call; call it inside a function under "
-            "@route. In a thread pool, hand the work over with contextvars.copy_context().run."
-        )
-    flight.record(response)
+def current_flight() -> Flight | None:
+    """Return the flight of the routed call that runs in this context; None outside one."""
+    return _current.get()
 
 
 def last_decision() -> Decision | None:
@@ -61,6 +51,9 @@ class Flight:
         request: what was asked.
         usage_of: reads usage from the function's result instead of the usual shapes.
         unsent: exceptions that prove that nothing was sent.
+
+    Attributes:
+        asked_usage: the stream's usage was asked for by us, not by the caller.
     """
 
     def __init__(
@@ -71,16 +64,21 @@ class Flight:
         usage_of: Callable[[Any], Any] | None = None,
         unsent: tuple[type[Exception], ...] = (),
     ) -> None:
+        land_waiting()
         self.router = router
         self.request = request
         self.decision = router.decide(request)
+        self.asked_usage = False
         self.attempt = 1
         self.settlement: Settlement | None = None
         self._usage_of = usage_of
         self._unsent = unsent
         self._usages: list[Usage] = []
         self._unread = 0
+        self._tallies: list[Tally] = []
+        self._chunks: Tally | None = None
         self._landed = False
+        self._latest = self.decision
         self._handed_over = False
         self._token: Token[Flight | None] | None = None
         _last.set(self.decision)
@@ -113,18 +111,48 @@ class Flight:
             raise
 
     def handed_over(self) -> Flight:
-        """Let go of this block: the flight goes on in a coroutine that enters it again."""
+        """Let go of this block: the flight goes on in a coroutine or a stream."""
         self._handed_over = True
         return self
 
+    def resume(self) -> tuple[Token[Flight | None], Token[Decision | None]]:
+        """Put this flight, and the latest decision inside it, into the context for a while."""
+        return _current.set(self), _last.set(self._latest)
+
+    def suspend(self, entered: tuple[Token[Flight | None], Token[Decision | None]]) -> None:
+        """Put back what `resume` replaced; a decision that was made meanwhile stays the latest."""
+        current, last = entered
+        latest = _last.get()
+        with contextlib.suppress(ValueError):  # closed from another context, as by a collector
+            _current.reset(current)
+            if latest is self._latest:
+                _last.reset(last)
+        self._latest = latest or self.decision
+
     def record(self, response: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
-        """Note the usage of one response of the function's body."""
+        """Note the usage of one response of the function's body, or of a piece of a stream."""
+        if is_chunk(response):
+            self._take_chunk(response)
+            return
         usage = read_usage(response)
         if usage is None:
             self._unread += 1
-            self._say_unknown(response)
+            self._say_unknown(type(response).__name__)
         else:
             self._usages.append(usage)
+
+    def watch(self, tally: Tally) -> None:
+        """Count a stream that the function's body reads."""
+        self._tallies.append(tally)
+
+    def usage_in(self, item: Any) -> Usage | None:  # noqa: ANN401 - the stream's own items
+        """Return what the user's `usage=` finds in an item of a stream; None = nothing."""
+        if self._usage_of is None:
+            return None
+        try:
+            return read_usage(self._usage_of(item))
+        except Exception:  # noqa: BLE001 - the user's own function; most items say nothing
+            return None
 
     def finish(self, result: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
         """Settle by what was recorded, else by the usage that the result reports.
@@ -132,10 +160,11 @@ class Flight:
         Of several declared calls the result reports only one, so without `record` it counts as
         unknown.
         """
-        if not self._usages and not self._unread:
+        self._end_chunks()
+        if not self._is_recorded:
             usage = self._read(result) if self.request.calls == 1 else None
             if usage is None:
-                self._say_unknown(result)
+                self._say_unknown(type(result).__name__)
             else:
                 self._usages.append(usage)
         self._settle()
@@ -149,12 +178,35 @@ class Flight:
         if self._landed:
             return
         unknown = not isinstance(error, self._unsent) and billing_of(error) == "unknown"
-        if self._usages or self._unread:
-            self._settle(complete=not unknown or len(self._usages) >= self.request.calls)
+        if self._is_recorded:
+            seen = len(self._usages) + sum(tally.started for tally in self._tallies)
+            self._settle(complete=not unknown or seen >= self.request.calls)
         elif unknown:
             self._settle(complete=False)
         else:
             self._release()
+
+    def land(self, tally: Tally, error: BaseException | None = None) -> None:
+        """Settle or release when the stream of this call is over.
+
+        What the function's body recorded counts before what passed through the stream.
+
+        Args:
+            tally: what passed.
+            error: what the stream raised; None = it ended, was closed or was abandoned.
+        """
+        if self._landed:
+            return
+        if not tally.sent:
+            self._release()
+        elif error is not None and (self._is_recorded or not tally.started):
+            self.fail(error)
+        else:
+            self._land_over(tally)
+
+    def go_on(self) -> None:
+        """Take back a landing: the stream went on after an error, and its bill may still come."""
+        self._landed = False
 
     def retry(self) -> None:
         """Hold money for one more attempt of the same action.
@@ -165,6 +217,7 @@ class Flight:
         self.decision = self.router.again(self.decision, self.request, attempt=self.attempt + 1)
         self.attempt += 1
         self._usages, self._unread, self._landed = [], 0, False
+        self._tallies, self._chunks = [], None
 
     def _leave(self) -> None:
         token, self._token = self._token, None
@@ -172,18 +225,65 @@ class Flight:
             with contextlib.suppress(ValueError):  # closed from another context, as by a collector
                 _current.reset(token)
 
-    def _settle(self, *, complete: bool = True) -> None:
-        """Book once: the recorded usage if it is all there, else the expected cost."""
+    @property
+    def _is_recorded(self) -> bool:
+        started = any(tally.started for tally in self._tallies)
+        return bool(self._usages) or bool(self._unread) or started
+
+    def _take_chunk(self, chunk: object) -> None:
+        if self._chunks is None or self._chunks.is_final:
+            self._chunks = Tally(self.decision.action.n)
+            self._tallies.append(self._chunks)
+        self._chunks.take(chunk)
+
+    def _end_chunks(self) -> None:
+        if self._chunks is not None:
+            self._chunks.ended = True
+
+    def _land_over(self, tally: Tally) -> None:
+        """Settle a stream that ended or was left."""
+        if tally.ended:
+            self._end_chunks()
+        if self._is_recorded:
+            self._settle()
+        elif self.request.calls > 1:
+            self._say_unknown("a stream")
+            self._settle(complete=False)
+        else:
+            tally.recollect()
+            if tally.ended and not tally.is_final:
+                self._say_counted()
+            self._settle(tally)
+
+    def _settle(self, passed: Tally | None = None, *, complete: bool = True) -> None:
+        """Book once: the usage if it is all there, else what was counted, else the expected cost."""
         if self._landed:
             return
         self._landed = True
-        known = complete and self._usages and not self._unread
         try:
+            usages, partial = self._bookable(passed) if complete else ((), False)
             self.settlement = self.router.settle(
-                self.decision, self._usages if known else (), attempt=self.attempt
+                self.decision, usages, attempt=self.attempt, partial=partial
             )
         except Exception as err:  # noqa: BLE001 - the answer is there and paid for: it is not lost for us
             self._say_unbooked("settlement", err)
+
+    def _bookable(self, passed: Tally | None) -> tuple[Sequence[Usage], bool]:
+        """Return the usages to book, and whether some are counted here; none = unknown."""
+        tallies = [tally for tally in (passed, *self._tallies) if tally and tally.started]
+        for tally in tallies:
+            tally.recollect()
+        usages = [*self._usages, *(t.usage for t in tallies if t.usage and t.is_final)]
+        rest = [tally for tally in tallies if not tally.is_final]
+        if self._unread or not all(tally.is_countable for tally in rest):
+            return (), False
+        return [*usages, *map(self._counted, rest)], bool(rest)
+
+    def _counted(self, tally: Tally) -> Usage:
+        output = tally.output_tokens()
+        if tally.usage is not None:
+            return replace(tally.usage, output_tokens=output)
+        return self.router.counted(self.decision, self.request, output=output)
 
     def _release(self) -> None:
         self._landed = True
@@ -203,12 +303,20 @@ class Flight:
             )
             return None
 
-    def _say_unknown(self, response: object) -> None:
+    def _say_unknown(self, response: str) -> None:
         self.router.herald.warn(
-            f"route {self.request.route!r}: {type(response).__name__} does not say what the "
+            f"route {self.request.route!r}: {response} does not say what the "
             f"{self.request.calls} declared call(s) used; the expected cost is booked and the rest "
             "of the worst case stays held. In a function of yours return the response, call "
             "record(response) for each one, or say @route(usage=…)."
+        )
+
+    def _say_counted(self) -> None:
+        self.router.herald.warn(
+            f"route {self.request.route!r}: the stream ended without its usage; what it delivered "
+            "was counted and is booked as estimated, and the rest of the worst case stays held. Ask "
+            'for it: stream_options={"include_usage": True}; in a function of yours pass the stream '
+            "through record(stream)."
         )
 
     def _say_unbooked(self, what: str, err: Exception) -> None:

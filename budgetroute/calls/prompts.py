@@ -54,6 +54,11 @@ def read_prompt(source: Any, arguments: Mapping[str, Any]) -> Prompt:  # noqa: A
     return Prompt("", _NOTHING, needs)
 
 
+def measured(text: str) -> InputSize:
+    """Return the size of a text, counted as prompts are."""
+    return _tokenizer.measure(text)
+
+
 def _needs(tools: Any, schema: Any) -> frozenset[str]:  # noqa: ANN401 - the caller's or the library's own type
     needs = {"tools"} if tools else set()
     if schema is not None and not (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from budgetroute.records import Plan
 from budgetroute.units import is_amount, is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Names of the parameter that caps the output, the preferred one first."""
@@ -86,6 +87,16 @@ def said_in(values: Mapping[str, Any], *, where: str) -> Said:
         temperature=part("temperature", is_amount, "a number, 0 or more"),
         n=part("n", is_whole, "a whole number of 1 or more"),
     )
+
+
+def usage_asked(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the `stream_options` that ask for a stream's usage; None if the caller has decided."""
+    given = values.get("stream_options")
+    if _silent(given):
+        return {"include_usage": True}
+    if isinstance(given, Mapping) and "include_usage" not in given:
+        return {**given, "include_usage": True}
+    return None
 
 
 def _silent(value: object) -> bool:

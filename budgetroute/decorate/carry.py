@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, services_in, with_cot
 from budgetroute.calls.routers import default_router, usual_cap
-from budgetroute.calls.said import ROUTED, Said, said_in
+from budgetroute.calls.said import ROUTED, Said, said_in, usage_asked
 from budgetroute.context import current_pins, current_runs, current_tags
 from budgetroute.decorate.sending import cap_name, parts_for, put
 from budgetroute.errors import ConfigError
@@ -121,7 +121,8 @@ class Carrier:
         sent = parts_for(shape, said=call.said, usual=self.usual, action=action, cap_name=name)
         if action.cot and "cot" not in shape.names and may_instruct(call.passed):
             sent["messages"] = with_cot(call.passed["messages"])
-        return sent
+        asked = usage_asked(call.passed) if self._can_ask_usage(call) else None
+        return sent if asked is None else sent | {"stream_options": asked}
 
     def merged(
         self, call: Bound, sent: Mapping[str, Any]
@@ -138,6 +139,20 @@ class Carrier:
             names = ", ".join(repr(n) for n in self.shape.signature.parameters if n in missing)
             raise TypeError(f"{self.shape.name}() is missing required arguments: {names}")
         return call.bound.args, call.bound.kwargs
+
+    def _can_ask_usage(self, call: Bound) -> bool:
+        """Say whether this call streams, and may be told to report its usage at the end.
+
+        A body that reads the stream itself would meet a last chunk without choices. So only where
+        the stream comes back: clients' methods, and functions that hand `stream` on unseen or
+        declare `stream_options`.
+        """
+        shape, known = self.shape, self.shape.signature.parameters
+        streams = bool(call.passed.get("stream", shape.defaults.get("stream")))
+        if shape.is_client:
+            return streams or shape.name == "stream"
+        hands_on = shape.extra is not None and "stream" not in known
+        return streams and not shape.yields and (hands_on or "stream_options" in known)
 
     def _router(self) -> Router:
         return self.options.router or default_router()

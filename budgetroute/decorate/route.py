@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from budgetroute.calls.flight import Flight
 from budgetroute.calls.routers import default_router, is_off
 from budgetroute.calls.said import ROUTED
+from budgetroute.calls.streams import finished, opened
 from budgetroute.decorate.carry import Carrier, check_shape
 from budgetroute.decorate.options import Options, named
 from budgetroute.decorate.shape import innermost, shape_of
 from budgetroute.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 
     from budgetroute.router import Router
 
@@ -120,7 +121,7 @@ def _wrapped(fn: Any, options: Options) -> Callable[..., Any]:  # noqa: ANN401 -
     shape = shape_of(fn)
     check_shape(shape, options)
     carrier = Carrier(shape, options, options.name or shape.name)
-    wrapper = _asynchronous(fn, carrier) if shape.is_async else _synchronous(fn, carrier)
+    wrapper = _WRAPPERS[shape.is_async, shape.yields](fn, carrier)
     if isinstance(fn, functools.partial):
         functools.update_wrapper(wrapper, innermost(fn), updated=())
         wrapper.__wrapped__ = fn  # type: ignore[attr-defined]
@@ -141,8 +142,7 @@ def _synchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]
             result = fn(*sent_args, **sent)
             if inspect.isawaitable(result):
                 return _landed_later(flight.handed_over(), result)
-            flight.finish(result)
-        return result
+            return finished(flight, result)
 
     return wrapper
 
@@ -154,18 +154,55 @@ def _asynchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any
             return await fn(*args, **kwargs)
         flight, sent_args, sent = _take_off(carrier, args, kwargs)
         with flight:
-            result = await fn(*sent_args, **sent)
-            flight.finish(result)
-        return result
+            return finished(flight, await fn(*sent_args, **sent))
 
     return wrapper
 
 
+def _generating(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:  # noqa: ANN401 - the function's own
+        return (yield from _generator(fn, carrier, args, kwargs))
+
+    return wrapper
+
+
+def _async_generating(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    async def wrapper(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:  # noqa: ANN401 - the function's own
+        generator = _generator(fn, carrier, args, kwargs)
+        step = anext(generator)
+        try:
+            while True:
+                item = await step
+                try:
+                    step = generator.asend((yield item))
+                except GeneratorExit:
+                    raise
+                except BaseException as err:  # noqa: BLE001 - thrown in by the consumer, for the body
+                    step = generator.athrow(err)
+        except StopAsyncIteration:
+            return
+        finally:
+            await generator.aclose()
+
+    return wrapper
+
+
+def _generator(
+    fn: Callable[..., Any], carrier: Carrier, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:  # noqa: ANN401 - the function's own generator
+    """Return the function's generator; called at the first step, when its body would begin."""
+    if is_off(carrier.options.router):
+        return fn(*args, **kwargs)
+    flight, sent_args, sent = _take_off(carrier, args, kwargs)
+    with flight.until_sent():
+        return opened(flight, fn(*sent_args, **sent))
+
+
 async def _landed_later(flight: Flight, result: Awaitable[Any]) -> Any:  # noqa: ANN401 - the caller's or the library's own type
     with flight:
-        answer = await result
-        flight.finish(answer)
-    return answer
+        return finished(flight, await result)
 
 
 def _take_off(
@@ -178,5 +215,15 @@ def _take_off(
     flight = Flight(router, request, usage_of=carrier.options.usage)
     with flight.until_sent():
         sent = carrier.injected(flight.decision, prompt, call, router)
+        flight.asked_usage = "stream_options" in sent
         sent_args, sent_kwargs = carrier.merged(call, sent)
     return flight, sent_args, sent_kwargs
+
+
+_WRAPPERS = {
+    (False, False): _synchronous,
+    (True, False): _asynchronous,
+    (False, True): _generating,
+    (True, True): _async_generating,
+}
+"""(is async, yields) → what wraps such a function."""

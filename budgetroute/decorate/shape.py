@@ -32,7 +32,8 @@ class Shape:
         is_client: it is a client's own method (`client.chat.completions.create`,
             `litellm.completion`): what the caller passes is a baseline and a ceiling, not a pin.
         own_client: it calls one provider's client; False for litellm, which reaches all.
-        is_async: calling it returns a coroutine.
+        is_async: calling it returns a coroutine or an async generator.
+        yields: it is a generator function, sync or async.
         names: axis → the parameter that carries it.
         caps: the parameters that can carry the cap, the preferred one first.
         required: parameters without a default; calling without one is a TypeError.
@@ -49,6 +50,7 @@ class Shape:
     is_client: bool
     own_client: bool
     is_async: bool
+    yields: bool
     names: Mapping[Axis, str]
     caps: tuple[str, ...]
     required: frozenset[str]
@@ -64,8 +66,8 @@ def shape_of(fn: Callable[..., Any]) -> Shape:
     """Look at a function.
 
     Raises:
-        ConfigError: it cannot be routed: a generator function, one that is routed already, a
-            client's method that is not a chat completion, or without a signature to look at.
+        ConfigError: it cannot be routed: routed already, a client's method that is not a chat
+            completion, or without a signature to look at.
     """
     plain = innermost(fn)
     _refuse(fn, plain)
@@ -75,6 +77,7 @@ def shape_of(fn: Callable[..., Any]) -> Shape:
     is_client = module in _CLIENT_MODULES
     if is_client and "messages" not in parameters:
         raise _not_chat(plain)
+    sync_yields, async_yields = _yields(fn)
     extra = next((n for n, p in parameters.items() if p.kind is p.VAR_KEYWORD), None)
     takes_plan = "plan" in parameters
     is_open = extra is not None or is_client
@@ -89,7 +92,8 @@ def shape_of(fn: Callable[..., Any]) -> Shape:
         signature=signature,
         is_client=is_client,
         own_client=module != "litellm",
-        is_async=_is_async(plain if is_client else fn),
+        is_async=async_yields or _is_async(plain if is_client else fn),
+        yields=sync_yields or async_yields,
         names=names,
         caps=caps or (CAP_NAMES[:2] if is_open or takes_plan else ()),
         required=_required(signature),
@@ -122,13 +126,6 @@ def _refuse(fn: Callable[..., Any], plain: Callable[..., Any]) -> None:
             f"@route on {name}: it is routed already, and each call would be counted twice. "
             "Leave one of the two out."
         )
-    for body in (plain, getattr(plain, "__call__", None)):  # noqa: B004 - an object with a body
-        if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
-            raise ConfigError(
-                f"@route on {name}: generator functions are not routed in this version, since "
-                "their usage is known only when they end. Return the whole response, or decorate "
-                "the function that makes the request."
-            )
 
 
 def _not_chat(plain: Callable[..., Any]) -> ConfigError:
@@ -162,3 +159,11 @@ def _is_async(fn: Callable[..., Any]) -> bool:
     """Say whether calling it gives a coroutine; a wrapper in between may have changed that."""
     call = getattr(fn, "__call__", None)  # noqa: B004 - an object with an async __call__
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(call)
+
+
+def _yields(fn: Callable[..., Any]) -> tuple[bool, bool]:
+    """Say whether it is a generator function, and whether an async one."""
+    bodies = (fn, getattr(fn, "__call__", None))  # noqa: B004 - an object with a body
+    return any(map(inspect.isgeneratorfunction, bodies)), any(
+        map(inspect.isasyncgenfunction, bodies)
+    )
