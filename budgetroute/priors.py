@@ -112,7 +112,7 @@ def prior_kinds(
         by_kind: (cot, effort) → the profile's models.
         price: blended dollars per million tokens, positive.
         reasons: whether the model thinks before it answers.
-        efforts: the efforts to be sent; none = the profile's.
+        efforts: the efforts to be sent; none = the profile's, and sending no effort at all.
     """
     plain = {kind: peers for kind, peers in by_kind.items() if kind[1] in PLAIN}
     thinking = {kind: peers for kind, peers in by_kind.items() if kind[1] not in PLAIN}
@@ -120,6 +120,9 @@ def prior_kinds(
         return _made({kind: prior_curves(peers, price) for kind, peers in plain.items()})
     profiled = tuple(dict.fromkeys(effort for _, effort in thinking))
     made: dict[Kind, Curves] = {}
+    if thinking and not efforts:  # no effort is sent: the model's own, medium as a rule
+        unsaid = _at_effort(thinking, "medium", price)
+        made = {(cot, None): curves for (cot, _), curves in unsaid.items()}
     for effort in tuple(efforts) or profiled or (None,):
         if effort == "none":
             made |= {(cot, effort): prior_curves(p, price) for (cot, _), p in plain.items()}

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import `helpers`
 
@@ -17,6 +18,9 @@ from helpers.world import World
 from budgetroute.calls import set_default_router
 from budgetroute.clock import ManualClock
 from budgetroute.stores import DiskStore, MemoryStore
+
+settings.register_profile("steady", derandomize=True, deadline=None)  # the same on every machine
+settings.load_profile("steady")
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 

@@ -160,11 +160,18 @@ def test_configured_caps_are_not_exceeded(world):
 
 
 def test_a_reasoning_model_takes_the_reasoning_class(world):
-    """By its card: the profile's efforts and caps, from reasoning models alone."""
+    """By its card: the profile's efforts, and none sent at all, from reasoning models alone."""
     router = world.with_profile(**THINKING).router(models=MODELS + "[models.o3-mini]\n", more=BEST)
-    (label,) = rows(router, "o3-mini")
-    assert label == "o3-mini/8192/high"
+    assert rows(router, "o3-mini").keys() == {"o3-mini/8192/high", "o3-mini/8192"}
     assert router.equipment.table().priors["o3-mini"].nearest == ("mid",)
+
+
+def test_claude_thinks_only_when_asked(world):
+    """Its card says that it can reason; without a configured effort it is plain all the same."""
+    name = "claude-sonnet-4-5"
+    models = MODELS + f"[models.{name}]\n"
+    router = world.with_profile(**THINKING).router(models=models, more=BEST)
+    assert rows(router, name).keys() == {f"{name}/1024", f"{name}/1024/cot"}
 
 
 def test_configured_efforts_say_that_a_model_reasons(world):

@@ -106,8 +106,12 @@ def families_by_price(
 
 
 def _reasons(facts: ModelFacts, efforts: Sequence[str]) -> bool:
-    """Say whether a model thinks before it answers, by its card or by the efforts config names."""
-    known = facts.card.supports.get("reasoning") is True
+    """Say whether a model thinks before it answers, by its card or by the efforts config names.
+
+    Claude thinks only when it is asked to.
+    """
+    card = facts.card
+    known = card.supports.get("reasoning") is True and "claude" not in card.key
     return known or any(effort not in PLAIN for effort in efforts)
 
 
