@@ -184,7 +184,7 @@ def test_the_guard_never_blocks_the_cheapest(world):
     assert router.decide(asked(prompt_type="math")).action.label == "small/256"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     limit=st.floats(0.001, 0.3),
     calls=st.lists(st.tuples(st.integers(1, 3000), st.integers(0, 1100)), max_size=30),

@@ -171,7 +171,7 @@ OPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(ops=OPS)
 def test_spend_is_the_sum_of_the_ledger(ops, tmp_path_factory):
     """Whatever happens to calls: Σ settled = Σ entries, settled + held never crosses the limit."""
