@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from budgetroute.records import Attempt, Balance, Grant, Limit, Option, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import tzinfo
 
     from budgetroute.records import Ask, Bill, Slot
@@ -140,6 +140,33 @@ def _budget_day(window: Window, at: datetime) -> date:
 def _day_start(window: Window, day: date) -> datetime:
     local = datetime.combine(day, time(window.reset_hour), tzinfo=window.zone)
     return local.astimezone(UTC)
+
+
+def banked(spent: Mapping[str, Pico], *, today: str, daily: Pico, carry_over: float) -> Pico:
+    """Return the money of past days that today may spend on top of its own.
+
+    Each past day adds what it left of `daily` and takes what it spent beyond; the bank never holds
+    more than `carry_over` days' money, and never less than nothing.
+
+    Args:
+        spent: period id → settled; ids of other kinds of window are ignored.
+        today: id of the running day.
+        daily: one day's money.
+        carry_over: how many days' money the bank may hold.
+
+    >>> banked({"day:2026-11-26": 4, "day:2026-11-28": 25}, today="day:2026-11-29", daily=10,
+    ...        carry_over=2)
+    1
+    """
+    past = sorted(period for period in spent if period.startswith("day:") and period < today)
+    if not past or carry_over == 0:
+        return 0
+    most, bank = int(daily * carry_over), 0
+    day, end = (date.fromisoformat(period.removeprefix("day:")) for period in (past[0], today))
+    while day < end:
+        bank = min(most, max(0, bank + daily - spent.get(f"day:{day.isoformat()}", 0)))
+        day += _DAY
+    return bank
 
 
 def admit(ask: Ask, balances: Sequence[Balance]) -> Grant | Refusal:

@@ -67,6 +67,14 @@ class BudgetConfig(Struct, frozen=True, kw_only=True):
             eg=30.0,
         ),
     ] = None
+    carry_over: Annotated[
+        NotNegative,
+        key(
+            "Days' money that unspent budget may pile up to; it is added to later days. 0 is a "
+            "strict reset: no day ever spends more than `daily_usd`.",
+            eg=7,
+        ),
+    ] = 0.0
     calls_per_day: Annotated[
         Positive | None,
         key(

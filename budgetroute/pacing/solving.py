@@ -41,11 +41,17 @@ def solving_due(plan: PacingPlan, *, window: str, now: int, spent: Pico, limit: 
 
 
 def resolved(
-    rule: PacingRule, plan: PacingPlan, view: PaceView, program: Program, counts: Sequence[float]
+    rule: PacingRule,
+    plan: PacingPlan,
+    view: PaceView,
+    program: Program,
+    counts: Sequence[float],
+    *,
+    ahead: Pico = 0,
 ) -> PacingPlan:
     """Return the plan that spends what is left on what is still to come.
 
-    B_rem = limit − settled − expected cost of every live hold, in this window.
+    B_rem = limit − settled − expected cost of every live hold, in this window, plus `ahead`.
 
     Args:
         rule: the settings.
@@ -53,10 +59,11 @@ def resolved(
         view: the world.
         program: hull segments of every group.
         counts: requests still to come, per group of the program.
+        ahead: money of later windows, where `counts` reaches into them.
     """
     if sum(counts) < _NEGLIGIBLE:
         return anchored(rule, plan, view)
-    left = max(0, view.limit - view.settled - view.expected) / PICO_PER_USD
+    left = max(0, view.limit - view.settled - view.expected + ahead) / PICO_PER_USD
     low, high, share = fill(program, counts, left)
     if not rule.mix:
         low = high = high if share < 0.5 else low  # noqa: PLR2004 - whichever is bought more

@@ -59,7 +59,9 @@ class Router:
             app=config.name,
             scope=self.till.scope,
             window=self.till.day,
-            limit=self.till.limit,
+            limit_at=self.till.limit_at,
+            daily=self.till.daily,
+            carry_over=self.till.carry_over,
             rule=equipment.rule(),
             curves=lambda calls: equipment.groups(calls, equipment.table().rows),
             calls_per_day=config.budget.calls_per_day,
@@ -239,7 +241,7 @@ class Router:
         plan = self.pace.known()
         view = self.pace.view(plan, at)
         elapsed = view.share_of_rest(0.0, (at - period.start) / (period.end - period.start))
-        limit = self.till.limit
+        limit = self.till.limit_at(at)
         return Status(
             name=self.config.name,
             spent_usd=usd_from_pico(balance.settled),

@@ -47,7 +47,9 @@ class Pace:
         app: the app's name, first part of every key.
         scope: the paced scope's key.
         window: its budget window.
-        limit: its budget.
+        limit_at: time → its budget in the window of that time.
+        daily: one day's money.
+        carry_over: days' money that the bank may hold.
         rule: the pacer's settings.
         curves: number of calls → their curves, over all that config offers.
         calls_per_day: the user's hint; None = none.
@@ -61,7 +63,9 @@ class Pace:
         app: str,
         scope: str,
         window: Window,
-        limit: Pico,
+        limit_at: Callable[[int], Pico],
+        daily: Pico = 0,
+        carry_over: float = 0.0,
         rule: PacingRule,
         curves: Curves,
         calls_per_day: float | None = None,
@@ -71,7 +75,7 @@ class Pace:
         self.app = app
         self.scope = scope
         self.window = window
-        self.limit = limit
+        self.limit_at = limit_at
         self.rule = rule
         self.curves = curves
         self.calls_per_day = calls_per_day
@@ -87,7 +91,9 @@ class Pace:
         usual = calls_per_day or DEFAULT_CALLS_PER_DAY
         traffic = Traffic(store, app=app, usual=usual)
         self.solver = (
-            Solver(store, app=app, rule=rule, traffic=traffic) if rule.pacer == "solve" else None
+            Solver(store, app=app, rule=rule, traffic=traffic, daily=daily, carry_over=carry_over)
+            if rule.pacer == "solve"
+            else None
         )
 
     def period(self, at: int) -> Period:
@@ -163,7 +169,7 @@ class Pace:
             now=at,
             start=period.start,
             end=period.end,
-            limit=self.limit,
+            limit=self.limit_at(at),
             settled=settled,
             settled_before=before,
             expected=expected,
@@ -189,7 +195,7 @@ class Pace:
             window=period.id,
             now=at,
             spent=settled if window == period.id else 0,
-            limit=self.limit,
+            limit=self.limit_at(at),
         )
 
     def _moved(self, plan: PacingPlan, view: PaceView, at: int) -> PacingPlan:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from budgetroute.protocols import Store
     from budgetroute.router.periods import Period
     from budgetroute.router.traffic import Traffic
+    from budgetroute.units import Pico
 
 logger = logging.getLogger("budgetroute.pace")
 
@@ -32,6 +33,8 @@ _ENCODER = msgspec.json.Encoder()
 _CALIBRATION = msgspec.json.Decoder(Calibration)
 _NOTICED = 0.02  # γ that moved by less than this makes no new curves
 _TRIES = 5
+_HORIZON = 1000.0  # requests
+_BANKS = 2.0  # never further than two full banks: what does not fit into the bank is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,24 @@ class Solver:
         app: the app's name, first part of every key.
         rule: the pacer's settings.
         traffic: what was counted.
+        daily: one day's money.
+        carry_over: days' money that the bank may hold; 0 = no bank, no day but today.
     """
 
-    def __init__(self, store: Store, *, app: str, rule: PacingRule, traffic: Traffic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        app: str,
+        rule: PacingRule,
+        traffic: Traffic,
+        daily: Pico = 0,
+        carry_over: float = 0.0,
+    ) -> None:
         self.traffic = traffic
         self.factors: Mapping[str, float] = {}
+        self._daily = daily
+        self._carry_over = carry_over
         self._store = store
         self._app = app
         self._rule = rule
@@ -110,8 +126,21 @@ class Solver:
             self.requests = sum(to_come.values())
             groups = tuple(g for g in to_come if self._curve(g) is not None)
             program = self._prepared(groups)
-            counts = [to_come[g] for g in groups]
-        return pacing.resolved(self._rule, plan, view, program, counts)
+            days, later = self._ahead()
+            counts = [to_come[g] + days * later.get(g, 0.0) for g in groups]
+        ahead = round(days * self._daily)
+        return pacing.resolved(self._rule, plan, view, program, counts, ahead=ahead)
+
+    def _ahead(self) -> tuple[float, Mapping[str, float]]:
+        """Return how many days beyond today the plan looks, and a day's requests by group.
+
+        Only where unspent money is carried over: then thin traffic is planned over about 1,000
+        requests, at most two full banks ahead.
+        """
+        if self._carry_over == 0:
+            return 0.0, {}
+        days = _HORIZON / max(1.0, self.traffic.expected_total) - 1.0
+        return max(0.0, min(_BANKS * self._carry_over, days)), self.traffic.a_day()
 
     def _calibrate(self, view: PaceView) -> None:
         """Add what this process saw to the stored sums, and take γ from all of them."""

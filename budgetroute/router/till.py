@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from budgetroute.budget import Window, period_bounds
+from budgetroute.budget import Window, banked, period_bounds
 from budgetroute.errors import BudgetExceeded, StoreError
 from budgetroute.records import Limit, Slot
 from budgetroute.router.periods import period_of
@@ -39,7 +39,8 @@ class Till:
         self.app = app
         self.scope = f"{app}|all"
         self.day = Window("day", budget.zone, budget.reset_hour)
-        self.limit = pico_from_usd(budget.daily_usd)
+        self.daily = pico_from_usd(budget.daily_usd)
+        self.carry_over = budget.carry_over
         self.hard = None if budget.hard_usd is None else pico_from_usd(budget.hard_usd)
         week = Window("week", budget.zone, budget.reset_hour)
         month = Window("month", budget.zone, budget.reset_hour)
@@ -49,11 +50,12 @@ class Till:
             if usd is not None
         ]
         self._periods: dict[str, Period] = {}
+        self._limit: tuple[str, Pico] = ("", 0)
         self._pending: deque[Bill] = deque(maxlen=_PENDING)
 
     def limits(self, at: int, request: Request, *, guard: Pico = 0) -> tuple[Limit, ...]:
         """Return every slot the request counts in, the paced day first."""
-        day = Limit(Slot(self.scope, self._period(self.day, at).id), self.limit, guard)
+        day = Limit(Slot(self.scope, self._period(self.day, at).id), self.limit_at(at), guard)
         wider = tuple(
             Limit(Slot(self.scope, self._period(window, at).id), usd) for window, usd in self._wider
         )
@@ -62,9 +64,25 @@ class Till:
         )
         return (day, *wider, *runs)
 
+    def limit_at(self, at: int) -> Pico:
+        """Return the day's limit: `daily_usd`, and what past days left in the bank.
+
+        The bank is summed up from the ledger once in a day; a bill that comes later still than that
+        changes tomorrow's.
+        """
+        if self.carry_over == 0:
+            return self.daily
+        today = self._period(self.day, at).id
+        if self._limit[0] != today:
+            spent = {key: sums.settled for key, sums in self.store.history(self.scope).items()}
+            bank = banked(spent, today=today, daily=self.daily, carry_over=self.carry_over)
+            self._limit = (today, self.daily + bank)
+        return self._limit[1]
+
     def hardened(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
-        """Return the limits with the day's replaced by `hard_usd`, for degraded service."""
-        return (Limit(limits[0].slot, self.hard), *limits[1:])
+        """Return the limits with the day's raised to `hard_usd`, for degraded service."""
+        day = limits[0]
+        return (Limit(day.slot, max(self.hard or 0, day.limit or 0)), *limits[1:])
 
     def book(self, bill: Bill) -> Booked | None:
         """Book a bill, and after it those an unreachable store left behind.

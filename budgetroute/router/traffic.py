@@ -60,6 +60,17 @@ class Traffic:
         counts = dict(zip(groups, forecast.to_come(view, factor, position), strict=True))
         return self._with_news(counts, position)
 
+    def a_day(self) -> dict[str, float]:
+        """Return group → requests of a whole window, as far as is known."""
+        whole = self.expected_total
+        if self._past:
+            past = self._past[-7:]
+            seen = {g: sum(sum(day.get(g, ())) for day in past) for g in self._known}
+        else:
+            seen = self._sums
+        total = sum(seen.values())
+        return {group: whole * n / total for group, n in seen.items()} if total else {}
+
     def _with_news(self, counts: dict[str, float], position: float) -> dict[str, float]:
         """Share the forecast among groups by today's counts where the past knows too little."""
         known = self._known
