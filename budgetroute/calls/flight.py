@@ -270,9 +270,10 @@ class Flight:
 
     def _bookable(self, passed: Tally | None) -> tuple[Sequence[Usage], bool]:
         """Return the usages to book, and whether some are counted here; none = unknown."""
-        tallies = [tally for tally in (passed, *self._tallies) if tally and tally.started]
-        for tally in tallies:
+        every = [tally for tally in (passed, *self._tallies) if tally is not None]
+        for tally in every:
             tally.recollect()
+        tallies = [tally for tally in every if tally.started]
         usages = [*self._usages, *(t.usage for t in tallies if t.usage and t.is_final)]
         rest = [tally for tally in tallies if not tally.is_final]
         if self._unread or not all(tally.is_countable for tally in rest):

@@ -170,14 +170,16 @@ class Tally:
             self.note(read_usage(_get(event, "message")))
 
     def _take_other(self, item: object) -> None:
-        """Read Gemini's chunks, Bedrock's metadata, and whatever else carries usage."""
+        """Read Gemini's chunks, Bedrock's events, and whatever else carries usage."""
         self.note(read_usage(_get(item, "metadata") or item))
+        self._add(_texts(_get(_get(item, "contentBlockDelta"), "delta"), "text"))
         for candidate in _listed(item, "candidates"):
             self._closed = self._closed or bool(_get(candidate, "finish_reason"))
             for part in _listed(_get(candidate, "content"), "parts"):
                 self._add(_texts(part, "text"))
 
     def _recall(self, snapshot: object) -> None:
+        self.started = True
         choices = _listed(snapshot, "choices")
         for choice in choices:
             if _get(choice, "finish_reason") is not None:
@@ -202,8 +204,7 @@ def is_chunk(item: object) -> bool:
     """Say whether a response is a piece of a stream."""
     choices = _get(item, "choices")
     if isinstance(choices, list | tuple):
-        deltas = any(_get(choice, "delta") is not None for choice in choices)
-        return deltas or str(_get(item, "object") or "").endswith(".chunk")
+        return not choices or any(_get(choice, "delta") is not None for choice in choices)
     kind = _get(item, "type")
     return isinstance(kind, str) and (kind in _EVENTS or kind.startswith(_RESPONSES))
 

@@ -92,7 +92,7 @@ def shape_of(fn: Callable[..., Any]) -> Shape:
         signature=signature,
         is_client=is_client,
         own_client=module != "litellm",
-        is_async=async_yields or _is_async(plain if is_client else fn),
+        is_async=async_yields or _is_async(_telling(fn, plain) if is_client else fn),
         yields=sync_yields or async_yields,
         names=names,
         caps=caps or (CAP_NAMES[:2] if is_open or takes_plan else ()),
@@ -153,6 +153,16 @@ def _signature(fn: Callable[..., Any]) -> inspect.Signature:
             f"@route needs a function whose parameters it can see, found {type(fn).__name__}: "
             f"{err}. Wrap it: `def answer(question, *, model=…, max_tokens=…): …`."
         ) from err
+
+
+def _telling(fn: Callable[..., Any], plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the part of a client's method that says whether calling it gives a coroutine.
+
+    `create` hides it in a wrapper; `with_streaming_response.create` is a wrapper that gives none.
+    """
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    return plain if inspect.ismethod(fn) else fn
 
 
 def _is_async(fn: Callable[..., Any]) -> bool:
