@@ -198,23 +198,29 @@ class Router:
         self.herald.settled(decision, settlement)
         return settlement
 
-    def counted(self, decision: Decision, request: Request, *, output: int) -> Usage:
-        """Return what a call that reported nothing has probably used.
+    def counted(
+        self, decision: Decision, request: Request, *, text: int, seen: Usage | None = None
+    ) -> Usage:
+        """Return what a call that did not report its whole usage has probably used.
 
         Args:
             decision: what was decided.
             request: what was asked.
-            output: tokens of the text that it delivered, counted with o200k.
+            text: tokens of the text that it delivered, counted with o200k.
+            seen: what it reported on the way; None = nothing.
 
         Raises:
             StoreError: what the route's function adds cannot be read.
         """
         facts = self.equipment.facts(decision.model)
+        output = round(text * facts.ratio)
+        if seen is not None:
+            return replace(seen, output_tokens=max(output, seen.output_tokens))
         default = self.config.route(decision.route).input_tokens if request.hidden_input else 0
         hidden = self.overheads.of(decision.route, default=default).expected
         given = max(0.0, decision.input_tokens + hidden) * facts.ratio
         given += decision.images * (facts.image_tokens or 0)
-        return Usage(round(given), round(output * facts.ratio))
+        return Usage(round(given), output)
 
     def release(self, decision: Decision, *, attempt: int = 1) -> None:
         """Give back the hold of a call that was not sent or not billed."""
