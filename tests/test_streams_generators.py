@@ -343,6 +343,23 @@ class TestEndings:
         assert list(ask("why?")) == []
         assert booked(router, bills)[2] == "estimated"
 
+    @pytest.mark.parametrize(("text", "reported"), [(40, 3), (2, 200)])
+    def test_a_count_in_passing(self, router, bills, text, reported):
+        """Of a count that was reported on the way and the counted text, the larger is the output."""
+
+        @route("ask", router=router)
+        def ask(question, *, model=MINI, max_tokens=256):
+            yield chunk("word " * text) | {
+                "usage": {"prompt_tokens": 70, "completion_tokens": reported}
+            }
+            yield "never read"
+
+        generator = ask("why?")
+        next(generator)
+        generator.close()
+        made = max(tokens("word " * text), reported)
+        assert booked(router, bills) == ("estimated", cost(router, MINI, 70, made), "partial")
+
     def test_things_that_say_nothing(self, router, bills):
         """Items of the user's own without text or usage: the expected cost."""
 

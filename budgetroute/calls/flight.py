@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from budgetroute.backends.failures import billing_of
@@ -281,10 +280,8 @@ class Flight:
         return [*usages, *map(self._counted, rest)], bool(rest)
 
     def _counted(self, tally: Tally) -> Usage:
-        output = tally.output_tokens()
-        if tally.usage is not None:
-            return replace(tally.usage, output_tokens=output)
-        return self.router.counted(self.decision, self.request, output=output)
+        text = tally.text_tokens()
+        return self.router.counted(self.decision, self.request, text=text, seen=tally.usage)
 
     def _release(self) -> None:
         self._landed = True

@@ -107,6 +107,7 @@ class FlightMeter(Meter):
     def __init__(self, flight: Flight, tally: Tally) -> None:
         super().__init__(tally)
         self.flight = flight
+        self._process = os.getpid()
         self._end = self._finalizer()
 
     def take(self, item: Any) -> None:  # noqa: ANN401 - the stream's own items
@@ -144,10 +145,10 @@ class FlightMeter(Meter):
             error: what the stream raised; None = it ended, or was closed.
         """
         if self._end.detach() is not None:
-            _land(self.flight, self.tally, error)
+            _land(self.flight, self.tally, self._process, error)
 
     def _finalizer(self) -> weakref.finalize[..., FlightMeter]:
-        return weakref.finalize(self, _abandoned, self.flight, self.tally, os.getpid())
+        return weakref.finalize(self, _land, self.flight, self.tally, self._process)
 
 
 class Step:
@@ -189,12 +190,9 @@ def land_waiting() -> None:
         flight.land(tally, error)
 
 
-def _abandoned(flight: Flight, tally: Tally, process: int) -> None:
-    if os.getpid() == process:  # else a fork: the call is the parent's
-        _land(flight, tally, None)
-
-
-def _land(flight: Flight, tally: Tally, error: BaseException | None) -> None:
+def _land(flight: Flight, tally: Tally, process: int, error: BaseException | None = None) -> None:
+    if os.getpid() != process:  # a fork has a copy of the stream; the call is its parent's
+        return
     if _is_amid_our_work():
         _waiting.append((flight, tally, error))
     else:

@@ -84,7 +84,7 @@ class Tally:
     @property
     def lacks_usage(self) -> bool:
         """Say whether the answer is complete and only its usage is still to come."""
-        return self.usage is None and not _is_litellm(self.memory) and self.is_closed
+        return self.usage is None and self.is_closed
 
     def take(self, item: object) -> None:
         """Read one item; never raises, since the stream goes on whatever it holds."""
@@ -116,10 +116,9 @@ class Tally:
             if snapshot is not None:
                 self._recall(snapshot)
 
-    def output_tokens(self) -> int:
-        """Return the output so far: o200k tokens of the text, or more where more was reported."""
-        counted = measured("".join(self._texts)).tokens
-        return counted if self.usage is None else max(counted, self.usage.output_tokens)
+    def text_tokens(self) -> int:
+        """Return the o200k tokens of the text so far."""
+        return measured("".join(self._texts)).tokens
 
     def _take(self, item: object) -> None:
         if isinstance(item, str):
