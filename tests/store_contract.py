@@ -4,6 +4,7 @@ A subclass provides two fixtures: `clock`, a ManualClock, and `store`, an empty 
 """
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -161,6 +162,14 @@ class StoreContract:
         assert (booked.amount, booked.state, booked.repeated) == (10, "estimated", False)
         assert booked.balances[0] == Balance(settled=10, held=90, calls=1, estimated=1)
         assert store.settle(bill(billed=None)).repeated
+
+    def test_an_estimate_of_its_own(self, store):
+        """A better estimate than the expected cost is booked instead, and a bill still corrects it."""
+        store.reserve(ask())
+        booked = store.settle(replace(bill(billed=None), estimate=33))
+        assert (booked.amount, booked.state) == (33, "estimated")
+        assert booked.balances[0] == Balance(settled=33, held=67, calls=1, estimated=1)
+        assert store.settle(replace(bill(), estimate=33)).balances[0] == Balance(settled=7, calls=1)
 
     def test_usage_that_comes_late_corrects_the_estimate(self, store):
         """Estimate and residue give way to the bill."""

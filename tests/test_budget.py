@@ -1,5 +1,6 @@
 """The rules of a budget: windows, admission, and the life of an attempt."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -275,6 +276,14 @@ def test_unknown_usage_books_the_expected_cost_and_keeps_the_rest_held():
     after, change = budget.settle(HELD, bill(None))
     assert after == Attempt("estimated", 9, 4, 4)
     assert change == Balance(settled=4, held=-4, expected=-4, estimated=1)
+
+
+@pytest.mark.parametrize("estimate", [0, 6, 9, 12])
+def test_an_unknown_bill_may_bring_its_own_estimate(estimate):
+    """What was counted of a stream is booked; settled and held together stay the worst case."""
+    after, change = budget.settle(HELD, replace(bill(None), estimate=estimate))
+    assert after == Attempt("estimated", 9, 4, estimate)
+    assert change == Balance(estimate, max(0, 9 - estimate) - 9, -4, 0, 1)
 
 
 def test_an_expired_hold_is_an_unknown_usage():

@@ -279,8 +279,15 @@ def _listed(place: object, name: str) -> list[object]:
 
 
 def _get(place: object, name: str) -> object:
+    """Return a field; asking pydantic's objects for one that they lack would raise, which is slow."""
     if place is None:
         return None
     if isinstance(place, Mapping):
         return place.get(name)
+    fields = getattr(place, "__dict__", None)
+    if fields is not None and name in fields:
+        found: object = fields[name]
+        return found
+    if hasattr(type(place), "__pydantic_fields__"):
+        return (getattr(place, "__pydantic_extra__", None) or {}).get(name)
     return getattr(place, name, None)
