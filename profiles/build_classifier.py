@@ -3,7 +3,7 @@
     python profiles/build_classifier.py --data DIR [--out profiles/broad-types.npz] [--fast]
 
 DIR holds `prompts.parquet` (source, task, family, qhash, prompt) and `sources.csv`. What the file
-keeps of the prompts are words and pairs of words that three or more of them share, and weights.
+keeps of the prompts are tokens and pairs of tokens that three or more of them share, and weights.
 
 A benchmark is recognised by its frame ("Options: A. …", "Let's think step by step"), an everyday
 prompt has none. So frames are taken off, every second multiple-choice question loses its options,
@@ -331,7 +331,7 @@ def provenance(
             for source, types in counts.items()
         },
         "everyday": f"{len(own)} prompts made from everyday.txt, written for this project; half of the weight",
-        "kept": "words and pairs of words that three or more prompts share; digits folded to 0",
+        "kept": "tokens and pairs of tokens that three or more prompts share; digits folded to 0",
     }
 
 

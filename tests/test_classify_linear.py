@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetroute.classify import LinearClassifier
-from budgetroute.classify.linear import HEAD, TAIL, prepared, terms
+from budgetroute.classify.linear import HEAD, PATTERN, TAIL, prepared, terms
 from budgetroute.classify.train import arrays_of, evaluate, fitted_pipeline, save_npz, train
 from budgetroute.errors import ProfileError
 from budgetroute.records import InputSize, Request
@@ -45,7 +46,7 @@ def model(pipeline) -> LinearClassifier:
 
 def arrays(**changes):
     good = {
-        "terms": np.frombuffer(b"sum\nbug", dtype=np.uint8),
+        "terms": np.frombuffer(b"sum\tbug", dtype=np.uint8),
         "idf": np.ones(2, np.float32),
         "coef": np.eye(2, dtype=np.float32),
         "intercept": np.zeros(2, np.float32),
@@ -73,12 +74,13 @@ def test_probabilities_are_scikit_learns(pipeline, model):
     assert np.abs(ours - pipeline.predict_proba(texts)).max() < 1e-6
 
 
-@given(st.text(alphabet="ab1 _-.é\u0130日本\n'", max_size=60))
+@given(st.text(alphabet="ab1 _-.é\u0130日本\n\r\t'{=", max_size=60))
 def test_terms_are_scikit_learns(text):
     """The analyser splits any text as scikit-learn's does, in the same order."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    analyse = TfidfVectorizer(preprocessor=prepared, ngram_range=(1, 2)).build_analyzer()
+    vectorizer = TfidfVectorizer(preprocessor=prepared, token_pattern=PATTERN, ngram_range=(1, 2))
+    analyse = vectorizer.build_analyzer()
     assert terms(prepared(text)) == analyse(text)
 
 
@@ -121,25 +123,34 @@ def test_classify_gives_every_class_heaviest_first(model):
     assert [share for _, share in weights] == sorted((w for _, w in weights), reverse=True)
 
 
-@pytest.mark.parametrize("text", ["", "?!", "a b c", "日", "zyxxy quux"])
-def test_a_text_without_known_terms_is_passed_on(model, text):
-    """Where no term is known the model says nothing rather than its prior."""
+@pytest.mark.parametrize("text", ["", " \n", "?!", "日", "zyxxy quux", "(zyxxy) ..."])
+def test_a_text_without_known_words_is_passed_on(text):
+    """Where no word is known the model says nothing, though it knows signs and lengths."""
+    texts, labels = corpus()
+    model = LinearClassifier(train([f"({text})?!\n..." for text in texts], labels))
     assert model.probabilities(text) is None
     assert model.classify(ask(text)) is None
+
+
+def test_a_mostly_foreign_text_is_passed_on(model):
+    """A text of whose tokens fewer than half are known is passed on, one of half is answered."""
+    assert model.classify(ask("python Zeichenkette umdrehen")) is None
+    assert model.classify(ask("python Zeichenkette")) is not None
+    assert model.probabilities("python Zeichenkette umdrehen") is not None
 
 
 def test_long_texts_are_read_at_both_ends(model):
     """Only head and tail count, so a megabyte costs what 4,000 characters cost."""
     head, tail = "solve equation ".ljust(HEAD), " python".rjust(TAIL)
     cut = prepared(head + "poem " * 200_000 + tail)
-    assert len(cut) == HEAD + 1 + TAIL
+    assert len(cut) < HEAD + TAIL + len("\n \n \nlen20")
     assert "poem" not in cut
-    assert cut.startswith("solve")
-    assert cut.endswith("python")
+    assert cut.startswith("\nsolve")
+    assert cut.endswith("python\nlen20")
 
 
 def test_digits_count_by_shape():
-    """Two numbers with as many digits are the same term."""
+    """Two numbers with as many digits are the same term, with more digits another."""
     assert terms(prepared("pay 12 or 1999")) == terms(prepared("pay 45 or 2024"))
     assert terms(prepared("pay 12")) != terms(prepared("pay 123"))
 
@@ -149,7 +160,7 @@ def test_rare_terms_are_not_kept():
     texts, labels = corpus()
     texts[0] += " secretname secretname secretname"
     texts[1] += " secretname"
-    kept = bytes(train(texts, labels, min_prompts=3)["terms"]).decode().split("\n")
+    kept = bytes(train(texts, labels, min_prompts=3)["terms"]).decode().split("\t")
     assert "python" in kept
     assert not [term for term in kept if "secretname" in term]
 
@@ -174,7 +185,7 @@ def test_weights_move_the_model():
         ({"meta": meta('{"format": "budgetroute-classifier/2"}')}, "this package reads"),
         ({"terms": np.array([255, 10, 254], np.uint8)}, "not text"),
         ({"terms": np.frombuffer(b"sum", dtype=np.uint8)}, "idf has shape (2,)"),
-        ({"terms": np.frombuffer(b"sum\nsum", dtype=np.uint8)}, "stands twice"),
+        ({"terms": np.frombuffer(b"sum\tsum", dtype=np.uint8)}, "stands twice"),
         ({"coef": np.eye(3, dtype=np.float32)}, "coef has shape (3, 3)"),
         ({"intercept": np.zeros(3, np.float32)}, "intercept has shape (3,)"),
         ({"idf": np.array([1, np.nan], np.float32)}, "idf holds numbers that are not finite"),
@@ -244,3 +255,58 @@ def test_evaluate_counts_as_scikit_learn_does(model):
     assert result.accuracy == pytest.approx(accuracy_score(labels, found))
     assert result.macro_f1 == pytest.approx(f1_score(labels, found, average="macro"))
     assert sum(result.confusion.values()) == len(texts)
+
+
+HERE = Path(__file__).resolve().parent
+SHIPPED = HERE.parent / "profiles" / "broad-types.npz"
+TYPES = ("chat", "code", "knowledge", "math", "reading", "reasoning")
+
+
+@pytest.fixture(scope="module")
+def shipped() -> LinearClassifier:
+    return LinearClassifier.load(SHIPPED)
+
+
+def everyday() -> tuple[list[str], list[str]]:
+    lines = (HERE / "everyday_prompts.txt").read_text("utf-8").splitlines()
+    pairs = [line.split(" | ", 1) for line in lines if not line.startswith("#")]
+    return [text for _, text in pairs], [label for label, _ in pairs]
+
+
+def test_the_shipped_model_sorts_everyday_prompts(shipped):
+    """At least three in four everyday prompts, written after its training text, are sorted right."""
+    texts, labels = everyday()
+    assert {kind: labels.count(kind) for kind in TYPES} == dict.fromkeys(TYPES, 10)
+    assert evaluate(shipped, texts, labels).accuracy >= 0.75
+
+
+def test_no_type_of_the_shipped_model_is_lost(shipped):
+    """Every type is found in at least half of its everyday prompts."""
+    texts, labels = everyday()
+    confusion = evaluate(shipped, texts, labels).confusion
+    assert {kind: confusion.get((kind, kind), 0) >= 5 for kind in TYPES} == dict.fromkeys(
+        TYPES, True
+    )
+
+
+def test_everyday_prompts_are_not_trained_on():
+    """No prompt the model is judged by stands in its training text."""
+    training = (SHIPPED.parent / "everyday.txt").read_text("utf-8").lower()
+    assert not [text for text in everyday()[0] if text.lower() in training]
+
+
+def test_the_shipped_model_is_small_and_says_where_it_is_from(shipped):
+    """The file stays below 1.5 MB and names its sources, licences and held-out quality."""
+    assert SHIPPED.stat().st_size < 1_500_000
+    assert shipped.classes == TYPES
+    assert shipped.meta["held_out"]["macro_f1"] > 0.85
+    assert all("from" in source for source in shipped.meta["sources"].values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Wie komme ich am schnellsten zum Bahnhof?", "写一首关于春天的诗", "Напиши письмо начальнику"],
+)
+def test_the_shipped_model_passes_on_other_languages(shipped, text):
+    """A prompt in a language it was not trained on is passed on."""
+    assert shipped.classify(ask(text)) is None

@@ -1,7 +1,8 @@
 """A linear text model served without scikit-learn: its analyser, a dictionary and a dot product.
 
-The model is TF-IDF over words and pairs of words into a multinomial logistic regression. It gives
-the probabilities scikit-learn gives, at a twentieth of the time for a short prompt.
+The model is TF-IDF over tokens and pairs of tokens into a multinomial logistic regression. It gives
+the probabilities scikit-learn gives, at a twentieth of the time for a short prompt. How a text
+becomes tokens (`prepared`, `terms`) is part of the file's format: a change there is a new format.
 """
 
 from __future__ import annotations
@@ -31,38 +32,47 @@ __all__ = ["FORMAT", "LinearClassifier", "prepared"]
 FORMAT = "budgetroute-classifier/1"
 HEAD = TAIL = 2_000
 """Characters read at either end; they bound the time a long prompt takes."""
-_WORD = re.compile(r"\b\w\w+\b")
-"""Scikit-learn's default token."""
+FAMILIAR = 0.5
+"""Part of a text's tokens that must be known for an answer."""
+PATTERN = r"\w+|[^\w\s]|\n"
+"""A word, a sign or a line break: signs tell code and sums from prose."""
+_tokens = re.compile(PATTERN).findall
 _FOLD = {ord(digit): "0" for digit in "123456789"}
+_WORDLESS = re.compile(r"[^\w\s]|\n|len[1-9]\d*")
+SEPARATOR = "\t"
 ARRAYS = ("terms", "idf", "coef", "intercept", "meta")
 
 
 def prepared(text: str) -> str:
-    """Cut a text to head and tail, lower its case and fold digits: numbers count by their shape.
+    r"""Cut a text to head and tail, lower its case, fold digits, and say how long it was.
+
+    Numbers count by their shape, the first word of a line by the break before it, and the length
+    by the bits it takes, so that all three are terms like any other.
 
     >>> prepared("In 1999 it cost $25")
-    'in 0000 it cost $00'
+    '\nin 0000 it cost $00\nlen5'
     """
+    size = len(text).bit_length()
     if len(text) > HEAD + TAIL:
         text = f"{text[:HEAD]}\n{text[-TAIL:]}"
-    return text.lower().translate(_FOLD)
+    return f"\n{text.strip().lower().translate(_FOLD)}\nlen{size}"
 
 
 def terms(text: str) -> list[str]:
-    """Return the words of a prepared text and its pairs of neighbours.
+    """Return the tokens of a prepared text and its pairs of neighbours.
 
-    >>> terms("sort a long list")
-    ['sort', 'long', 'list', 'sort long', 'long list']
+    >>> terms("sort, then stop")
+    ['sort', ',', 'then', 'stop', 'sort ,', ', then', 'then stop']
     """
-    words = _WORD.findall(text)
-    return words + [f"{first} {second}" for first, second in pairwise(words)]
+    tokens = _tokens(text)
+    return tokens + [f"{first} {second}" for first, second in pairwise(tokens)]
 
 
 class LinearClassifier:
     """Sorts a text into the classes a model was trained on.
 
     Args:
-        arrays: `terms` (UTF-8 bytes, one term a line), `idf` (terms), `coef` (terms × classes),
+        arrays: `terms` (UTF-8 bytes, separated by tabs), `idf` (terms), `coef` (terms × classes),
             `intercept` (classes) and `meta` (JSON as bytes: `format`, `classes`, `sublinear`, …).
         source: what errors call the model.
 
@@ -74,11 +84,12 @@ class LinearClassifier:
         import numpy as np
 
         self.meta = _checked_meta(arrays, source)
-        names = bytes(arrays["terms"]).decode("utf-8").split("\n")
+        names = bytes(arrays["terms"]).decode("utf-8").split(SEPARATOR)
         self.classes: tuple[str, ...] = tuple(self.meta["classes"])
         _check_shapes(arrays, terms=len(names), classes=len(self.classes), source=source)
         self._sublinear = bool(self.meta["sublinear"])
         self._index = {name: row for row, name in enumerate(names)}
+        self._wordless = frozenset(row for name, row in self._index.items() if _is_wordless(name))
         if len(self._index) < len(names):
             raise ProfileError(f"classifier {source}: a term stands twice.")
         self._idf = np.ascontiguousarray(arrays["idf"], dtype=np.float64)
@@ -109,12 +120,34 @@ class LinearClassifier:
         return cls(_read_arrays(raw, str(path)), source=str(path))
 
     def features(self, text: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return the rows of the known terms and their TF-IDF, L2 norm 1; None if none is known."""
+        """Return the rows of known terms and their TF-IDF, L2 norm 1; None without a known word."""
+        return self._weighed(self._rows(text))
+
+    def probabilities(self, text: str) -> tuple[float, ...] | None:
+        """Return one probability per class, in the order of `classes`; None without a known word."""
+        return self._shares(self._rows(text))
+
+    def classify(self, request: Request) -> tuple[tuple[tuple[str, float], ...], str] | None:
+        """Return every class with its probability, heaviest first; None for a foreign text.
+
+        Foreign is a text of whose tokens fewer than half are known: none of 5,950 held-out English
+        prompts is, while of German, French or Spanish sentences 0.1 to 0.45 are known.
+        """
+        rows = self._rows(request.text)
+        shares = self._shares(rows) if _known_share(rows) >= FAMILIAR else None
+        if shares is None:
+            return None
+        weights = zip(self.classes, shares, strict=True)
+        return tuple(sorted(weights, key=lambda weight: -weight[1])), "linear"
+
+    def _rows(self, text: str) -> list[int | None]:
+        return list(map(self._index.get, terms(prepared(text))))
+
+    def _weighed(self, rows: list[int | None]) -> tuple[NDArray[Any], NDArray[Any]] | None:
         import numpy as np
 
-        rows = map(self._index.get, terms(prepared(text)))
         counts = Counter(row for row in rows if row is not None)
-        if not counts:
+        if counts.keys() <= self._wordless:
             return None
         ids = np.fromiter(counts, np.intp, len(counts))
         values = np.fromiter(counts.values(), np.float64, len(counts))
@@ -123,11 +156,10 @@ class LinearClassifier:
         values *= self._idf[ids]
         return ids, values / math.sqrt(values @ values)
 
-    def probabilities(self, text: str) -> tuple[float, ...] | None:
-        """Return one probability per class, in the order of `classes`; None if no term is known."""
+    def _shares(self, rows: list[int | None]) -> tuple[float, ...] | None:
         import numpy as np
 
-        found = self.features(text)
+        found = self._weighed(rows)
         if found is None:
             return None
         ids, values = found
@@ -136,13 +168,15 @@ class LinearClassifier:
         shares: list[float] = (raised / raised.sum()).tolist()
         return tuple(shares)
 
-    def classify(self, request: Request) -> tuple[tuple[tuple[str, float], ...], str] | None:
-        """Return every class with its probability, heaviest first; None if no term is known."""
-        shares = self.probabilities(request.text)
-        if shares is None:
-            return None
-        weights = zip(self.classes, shares, strict=True)
-        return tuple(sorted(weights, key=lambda weight: -weight[1])), "linear"
+
+def _known_share(rows: list[int | None]) -> float:
+    """Return the known part of a text's own tokens: n tokens, the frame's three off, then pairs."""
+    own = rows[1 : (len(rows) + 1) // 2 - 2]
+    return 1.0 - own.count(None) / len(own) if own else 0.0
+
+
+def _is_wordless(term: str) -> bool:
+    return all(_WORDLESS.fullmatch(token) for token in term.split(" "))
 
 
 def _read_arrays(raw: bytes, source: str) -> dict[str, NDArray[Any]]:

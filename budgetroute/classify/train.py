@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from budgetroute.classify.linear import FORMAT, LinearClassifier, prepared
+from budgetroute.classify.linear import FORMAT, PATTERN, SEPARATOR, LinearClassifier, prepared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,13 +76,14 @@ def fitted_pipeline(
     max_terms: int = MAX_TERMS,
     min_prompts: int = MIN_PROMPTS,
 ) -> Any:  # noqa: ANN401 - a scikit-learn Pipeline, which carries no types
-    """Fit TF-IDF over words and pairs into a logistic regression; the result is scikit-learn's."""
+    """Fit TF-IDF over tokens and pairs into a logistic regression; the result is scikit-learn's."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import Pipeline
 
     vectorizer = TfidfVectorizer(
         preprocessor=prepared,
+        token_pattern=PATTERN,
         ngram_range=(1, 2),
         min_df=min_prompts,
         max_features=max_terms,
@@ -108,7 +109,7 @@ def arrays_of(pipeline: Any, *, meta: Mapping[str, Any] | None = None) -> dict[s
         "sublinear": bool(vectorizer.sublinear_tf),
     }
     return {
-        "terms": _bytes("\n".join(vectorizer.get_feature_names_out())),
+        "terms": _bytes(SEPARATOR.join(vectorizer.get_feature_names_out())),
         "idf": vectorizer.idf_.astype(np.float32),
         "coef": np.ascontiguousarray(coef.T, dtype=np.float32),
         "intercept": intercept.astype(np.float32),
