@@ -95,6 +95,16 @@ def test_run_caps(tmp_path, server):
     assert len(lines) >= 4
 
 
+def test_streaming(tmp_path, server):
+    """The client's stream and a generator of text are billed by their usage; one left early is counted."""
+    lines = run_example("streaming.py", tmp_path, server)
+    assert lines[0] == lines[2] == lines[4] == "It is so."
+    assert re.fullmatch(r"3 calls, 1 of them estimated: \$0\.0\d+ spent", lines[-1])
+    assert [sent["stream_options"] for sent in server.requests] == [{"include_usage": True}] * 3
+    for line, sent in zip((lines[1], lines[3]), server.requests, strict=False):
+        assert line.startswith(f"answered by {sent['model']}/")
+
+
 def test_every_example_is_tested():
     """A new example needs a test here."""
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}

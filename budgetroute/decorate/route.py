@@ -71,7 +71,10 @@ def route(  # noqa: PLR0913 - one argument per thing that is wired or said
     OpenAI's reasoning models refuse `max_tokens`: a function that is to reach them declares
     `max_completion_tokens` and `reasoning_effort`.
 
-    Works with and without parentheses, on functions, coroutine functions, and clients' methods:
+    A stream or generator is settled when it ends, is closed, breaks, is cancelled or is dropped.
+
+    Works with and without parentheses, on functions, coroutine functions, generator functions, and
+    clients' methods:
     `route(litellm.completion)`, `route(client.chat.completions.create)`. There, what the caller
     passes is the baseline and `max_tokens` a ceiling; `pin()` pins.
 
@@ -86,7 +89,8 @@ def route(  # noqa: PLR0913 - one argument per thing that is wired or said
         model: the model its body sends, if it has no parameter for one.
         max_tokens: the cap its body sends, if it has no parameter for one.
         calls: how many requests one call of the function makes; report each with `record`.
-        usage: reads usage from the result (a response, a dict of it, or None for unknown).
+        usage: reads usage from the result, or each item of a stream (a response, a dict of it, or
+            None for unknown).
         hidden: take the injected names out of the visible signature.
         router: the router to ask; default: the one of budgetroute.toml.
 
