@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import hashlib
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +165,25 @@ def test_rare_terms_are_not_kept():
     kept = bytes(train(texts, labels, min_prompts=3)["terms"]).decode().split("\t")
     assert "python" in kept
     assert not [term for term in kept if "secretname" in term]
+
+
+def test_training_on_one_type_is_refused():
+    """One type leaves nothing to tell apart, and the error says so."""
+    with pytest.raises(ProfileError, match=r"two or more types, found \['math'\]"):
+        train(["one and two", "two and two"], ["math", "math"])
+
+
+def test_training_on_too_few_prompts_is_refused():
+    """Where no term is shared by enough prompts, the error says what to change."""
+    with pytest.raises(ProfileError, match=r"these 2 prompts .* lower min_prompts than 3"):
+        train(["one and two", "a poem"], ["math", "chat"])
+
+
+def test_serving_needs_no_heavy_library():
+    """Importing the package loads neither numpy nor scikit-learn."""
+    probe = "import sys, budgetroute.classify; print({'numpy', 'sklearn'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set()\n"
 
 
 def test_weights_move_the_model():

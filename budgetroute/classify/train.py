@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.classify.linear import FORMAT, PATTERN, SEPARATOR, LinearClassifier, prepared
+from budgetroute.errors import ProfileError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +62,15 @@ def train(
         max_terms: terms kept, the most frequent ones.
         min_prompts: prompts a term must occur in.
         meta: provenance to keep in the file.
+
+    Raises:
+        ProfileError: if there are fewer than two types, or no term that enough prompts share.
     """
+    if len(set(labels)) < 2:  # noqa: PLR2004 - nothing to tell apart
+        raise ProfileError(
+            f"a classifier needs prompts of two or more types, found {sorted(set(labels))}; "
+            f"label more types, or name the type on the route."
+        )
     pipeline = fitted_pipeline(
         texts, labels, weights=weights, max_terms=max_terms, min_prompts=min_prompts
     )
@@ -76,7 +85,11 @@ def fitted_pipeline(
     max_terms: int = MAX_TERMS,
     min_prompts: int = MIN_PROMPTS,
 ) -> Any:  # noqa: ANN401 - a scikit-learn Pipeline, which carries no types
-    """Fit TF-IDF over tokens and pairs into a logistic regression; the result is scikit-learn's."""
+    """Fit TF-IDF over tokens and pairs into a logistic regression; the result is scikit-learn's.
+
+    Raises:
+        ProfileError: if scikit-learn finds nothing to fit.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import Pipeline
@@ -91,7 +104,13 @@ def fitted_pipeline(
     )
     regression = LogisticRegression(C=STRENGTH, max_iter=2_000)
     pipeline = Pipeline([("tfidf", vectorizer), ("regression", regression)])
-    return pipeline.fit(list(texts), list(labels), regression__sample_weight=weights)
+    try:
+        return pipeline.fit(list(texts), list(labels), regression__sample_weight=weights)
+    except ValueError as err:
+        raise ProfileError(
+            f"no classifier can be trained on these {len(texts)} prompts ({err}); give more "
+            f"prompts, or a lower min_prompts than {min_prompts}."
+        ) from err
 
 
 def arrays_of(pipeline: Any, *, meta: Mapping[str, Any] | None = None) -> dict[str, NDArray[Any]]:  # noqa: ANN401 - see above
