@@ -27,6 +27,11 @@ settings.load_profile("steady")
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
+def pytest_configure():
+    """Let asserts in shared contracts explain themselves."""
+    pytest.register_assert_rewrite("tests.store_contract")
+
+
 @pytest.fixture(autouse=True)
 def _private_environment(tmp_path_factory, monkeypatch):
     """Keep the user's home, settings and default router out of the tests."""

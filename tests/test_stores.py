@@ -11,13 +11,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-pytest.register_assert_rewrite("tests.store_contract")
-
-from budgetroute.clock import ManualClock  # noqa: E402 - after the rewrite of the contract
-from budgetroute.errors import StoreError  # noqa: E402
-from budgetroute.records import Arrival, Balance, Limit, Slot  # noqa: E402
-from budgetroute.stores import DiskStore, MemoryStore, open_store  # noqa: E402
-from tests.store_contract import AT, DAY, MINUTE, NOON, StoreContract, ask, bill  # noqa: E402
+from budgetroute.clock import ManualClock
+from budgetroute.errors import StoreError
+from budgetroute.records import Arrival, Balance, Limit, Slot
+from budgetroute.stores import DiskStore, MemoryStore, open_store
+from tests.store_contract import AT, DAY, MINUTE, NOON, StoreContract, ask, bill
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from budgetroute.config.keys import (
     listed,
 )
 
-DEFAULT_PACER: Literal["dual"] = "dual"
+DEFAULT_PACER: Literal["solve"] = "solve"
 """The pacer of a config that names none; the only place that says so."""
 
 

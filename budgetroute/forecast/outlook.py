@@ -23,14 +23,14 @@ _SPARSE = 5.0  # below this many requests per bucket medians of counts are mostl
 _PRIOR = 1.0  # requests added over a day, spread evenly
 _KAPPA = 0.005  # of a day: how much the expectation weighs against the last hour
 _LEAST_KAPPA = 50.0  # requests
-_HEARSAY = 10.0  # requests that an announced volume weighs: it may be wrong by far
+_HEARSAY = 50.0  # requests; all that a mere announcement weighs
 _FADE = math.exp(-24 / BUCKETS)  # per bucket: the last hour weighs most
 _SEEN = BUCKETS // 4  # buckets that the fading average looks at
 _BLOCK = BUCKETS // 96  # buckets per ratio: a quarter of an hour
 _BLOCKS = 12  # ratios in the median: three hours
 _TRUST = 10.0  # requests per block at which the median counts as much as the whole day's ratio
 _FEW = 50.0  # requests at which one day says as much as the mean of several
-_INFLATION = 0.1  # the rest is taken for a little more than it looks, early in the day
+_INFLATION = 0.05  # the rest is taken for a little more than it looks, early in the day
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _smooth(day: Counts, groups: int) -> list[list[float]]:
 def level(view: Outlook, totals: Sequence[int], position: float) -> float:
     """Return by which factor the traffic still to come differs from the outlook.
 
-    max(median, (median + local)/2) · (1 + 0.1 · rest of the window). The median is of the last 12
+    max(median, (median + local)/2) · (1 + 0.05 · rest of the window). The median is of the last 12
     quarter hours' (actual + ½)/(expected + ½), drawn to the whole day's ratio where requests are
     few; local weighs the last hour exponentially.
 

@@ -9,8 +9,8 @@ from typing import TypeAlias
 Sums: TypeAlias = Mapping[str, tuple[float, float]]
 """Model → (predicted, billed) dollars."""
 
-_DECAY = 0.998  # per call: the last 500 calls weigh most
-_MASS = 40.0  # requests at the budget's mean price: how much γ = 1 weighs
+_DECAY = 0.999  # per call: the last 1,000 calls weigh most
+_MASS = 10.0  # requests at the budget's mean price: how much γ = 1 weighs
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Calibration:
 
     >>> seen = Calibration().after({"m": (1.0, 1.5)}, calls=100)
     >>> round(seen.factors(0.001)["m"], 2)
-    1.48
+    1.5
     """
 
     sums: dict[str, tuple[float, float]] = field(default_factory=dict)
