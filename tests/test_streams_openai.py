@@ -57,6 +57,14 @@ def server():
 
 
 @pytest.fixture(autouse=True)
+def _quiet_loop(caplog):
+    """No task may be destroyed while it is pending; what the client leaves open is logged without us too."""
+    yield
+    said = [r.getMessage() for r in caplog.get_records("call") if r.name == "asyncio"]
+    assert [text for text in said if "closing of asynchronous generator" not in text] == []
+
+
+@pytest.fixture(autouse=True)
 def _pinned():
     with pin(model=MINI, max_tokens=512, cot=False):
         yield
@@ -317,6 +325,19 @@ class TestUsageAsked:
         create(model=MINI, messages=HELLO, stream=False)
         create(model=MINI, messages=HELLO, stream=openai.NOT_GIVEN)
         assert all("stream_options" not in sent for sent in server.requests)
+
+    def test_a_provider_that_refuses_the_question(self, server, tmp_path):
+        """Mistral reports without being asked, and refuses what it does not know: it is not asked."""
+        table = (
+            '[models."mistral-small-latest"]\nprovider = "mistral"\nlike = "gpt-4o-mini"\n'
+            "price = { input = 0.1, output = 0.3 }\n"
+        )
+        router = make_router(tmp_path, more=table)
+        with openai_client(server) as client, pin(model="mistral-small-latest", cot=False):
+            create = route(router=router)(client.chat.completions.create)
+            list(create(model="mistral-small-latest", messages=HELLO, stream=True))
+        assert "stream_options" not in server.requests[0]
+        assert server.requests[0]["model"] == "mistral-small-latest"
 
     def test_a_provider_that_does_not_count(self, create, router, server, bills):
         """A provider without usage: all chunks pass, and the text is counted."""

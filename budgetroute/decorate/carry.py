@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from budgetroute.router import Router
 
 _READY = (list, tuple, str, Mapping)
+_UNASKED = frozenset({
+    "cerebras", "cohere", "databricks", "mistral", "perplexity", "snowflake", "watsonx",
+})  # fmt: skip
+"""Providers that litellm sends no `stream_options`: they refuse them, or report without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,8 @@ class Carrier:
         sent = parts_for(shape, said=call.said, usual=self.usual, action=action, cap_name=name)
         if action.cot and "cot" not in shape.names and may_instruct(call.passed):
             sent["messages"] = with_cot(call.passed["messages"])
-        asked = usage_asked(call.passed) if self._can_ask_usage(call) else None
+        provider = router.equipment.facts(action.model).card.provider
+        asked = usage_asked(call.passed) if self._can_ask_usage(call, provider) else None
         return sent if asked is None else sent | {"stream_options": asked}
 
     def merged(
@@ -140,7 +145,7 @@ class Carrier:
             raise TypeError(f"{self.shape.name}() is missing required arguments: {names}")
         return call.bound.args, call.bound.kwargs
 
-    def _can_ask_usage(self, call: Bound) -> bool:
+    def _can_ask_usage(self, call: Bound, provider: str) -> bool:
         """Say whether this call streams, and may be told to report its usage at the end.
 
         A body that reads the stream itself would meet a last chunk without choices. So only where
@@ -148,6 +153,8 @@ class Carrier:
         declare `stream_options`.
         """
         shape, known = self.shape, self.shape.signature.parameters
+        if shape.own_client and provider in _UNASKED:
+            return False
         streams = bool(call.passed.get("stream", shape.defaults.get("stream")))
         if shape.is_client:
             return streams or shape.name == "stream"
