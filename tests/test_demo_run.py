@@ -15,10 +15,11 @@ from openai.types.chat import ChatCompletion
 from rich.console import Console
 
 from budgetroute import ConfigError
+from budgetroute.clock import ManualClock
 from budgetroute.demo import progress_line, render, run_demo
 from budgetroute.demo.baselines import Run, best_mix, compare, messages_of, unrouted
 from budgetroute.demo.day import Call, day, shares_of
-from budgetroute.demo.play import Served, play_calls, set_stage
+from budgetroute.demo.play import MIDNIGHT, Served, play_calls, set_stage
 from budgetroute.demo.prompts import write_task
 from budgetroute.demo.result import Progress
 from budgetroute.demo.run import add_up, readings_of, uses_of
@@ -29,6 +30,7 @@ from budgetroute.loopback import Received
 from budgetroute.prices import PriceBook
 from budgetroute.profiles import load_profile
 from budgetroute.records import Action
+from budgetroute.stores import MemoryStore
 
 CALLS = 400
 SMALL, LARGE = Action("small", 64), Action("large", 64)
@@ -52,7 +54,7 @@ class Direct:
 
 
 def played(folder, profile, *, calls, seed, budget_usd=None, progress=lambda progress: None):
-    """Play a day as the demo does, save that the models answer in this process."""
+    """Play a day as the demo does, save that models and ledger are in this process's memory."""
     prices, coming = PriceBook(), day(shares_of(profile), calls=calls, seed=seed)
     setting = set_up(
         profile.actions,
@@ -61,9 +63,9 @@ def played(folder, profile, *, calls, seed, budget_usd=None, progress=lambda pro
         budget_usd=budget_usd,
         prompts=[messages_of(call.task) for call in coming],
     )
-    stage = set_stage(setting, prices, folder)
+    clock = ManualClock(MIDNIGHT)
+    stage = set_stage(setting, prices, folder, store=MemoryStore(clock), clock=clock)
     play = play_calls(coming, Direct(profile, coming, seed=seed), stage, progress=progress)
-    stage.router.store.close()
     return play, add_up(play, setting, profile, prices, seed=seed)
 
 
@@ -138,8 +140,8 @@ class TestOverHttp:
         assert told["baselines"].keys() == {"always_cheapest", "always_best", "best_mix"}
         assert all({"usd", "mean_reward"} <= row.keys() for row in told["baselines"].values())
 
-    def test_the_way_over_http_changes_nothing(self, result, profile, tmp_path):
-        """The same seed with models that answer in this process gives the same figures."""
+    def test_the_way_to_models_and_ledger_changes_nothing(self, result, profile, tmp_path):
+        """The same seed with models and ledger in this process's memory gives the same figures."""
         _, direct = played(tmp_path, profile, calls=CALLS, seed=0)
         same = replace(direct, seconds=result.seconds, day_seconds=result.day_seconds)
         assert same == result

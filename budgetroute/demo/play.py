@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from budgetroute.demo.prompts import Task
     from budgetroute.demo.setting import Setting
     from budgetroute.prices import PriceBook
+    from budgetroute.protocols import Store
     from budgetroute.records import Decision, Settlement
     from budgetroute.units import Pico
 
@@ -140,19 +141,28 @@ class Stage:
     bills: Bills
 
 
-def set_stage(setting: Setting, prices: PriceBook, folder: Path) -> Stage:
+def set_stage(
+    setting: Setting, prices: PriceBook, folder: Path, *, store: Store, clock: ManualClock
+) -> Stage:
     """Write the demo's budgetroute.toml into a folder and build a router from it.
+
+    Args:
+        setting: what the file says.
+        prices: the price map.
+        folder: where it is written.
+        store: the ledger, empty.
+        clock: the store's.
 
     Raises:
         ConfigError: the environment turns budgetroute off.
     """
     file = folder / "budgetroute.toml"
     file.write_text(setting.toml(), encoding="utf-8")
-    clock, bills = ManualClock(MIDNIGHT), Bills()
+    bills = Bills()
     router = Router.from_config(
         file,
         overrides={"name": NAME, "profile": PROFILE, "budget.daily_usd": setting.budget_usd},
-        store=DiskStore(folder / "state", clock),
+        store=store,
         observers=(LogObserver(), bills),
     )
     if router.config.mode == "off":
@@ -179,8 +189,9 @@ def play_day(
 
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="budgetroute-demo-"))
-        stage = set_stage(setting, prices, Path(folder))
-        stack.enter_context(closing(stage.router.store))
+        clock = ManualClock(MIDNIGHT)
+        store = stack.enter_context(closing(DiskStore(Path(folder) / "state", clock)))
+        stage = set_stage(setting, prices, Path(folder), store=store, clock=clock)
         progress(_progress([], stage))
         url = stack.enter_context(simulated_day(PROFILE, calls=setting.calls, seed=seed))
         # no proxy from the environment: this client talks to 127.0.0.1 and nobody else

@@ -198,7 +198,9 @@ def _mix_of_actions(result: DemoResult) -> Table:
     table.add_column("mostly for", style="dim", no_wrap=True)
     for use in result.uses[:_SHOWN]:
         shares = _shares(use.calls, use.usd, result)
-        table.add_row(_short(use.action), *shares, f"{use.mean_reward:.2f}", ", ".join(use.kinds))
+        table.add_row(
+            _short(use.action), *shares, f"{use.mean_reward:.2f}", ", ".join(use.kinds[:2])
+        )
     rest = result.uses[_SHOWN:]
     if rest:
         calls, usd = sum(use.calls for use in rest), sum(use.usd for use in rest)
