@@ -22,6 +22,7 @@ from budgetroute import (
     run,
 )
 from budgetroute.calls import meters
+from budgetroute.calls.streams import aprime, prime
 from budgetroute.clock import ManualClock, WallClock
 from budgetroute.stores import DiskStore, MemoryStore
 
@@ -727,6 +728,92 @@ class TestReturned:
         assert attempts(router) == [PAID[:2]]
         assert (day(router).settled, day(router).held) == (PAID[1], 0)
         assert [s.source for s in bills.seen] == ["estimated", "reported"]
+
+
+class TestHidden:
+    """A function that declares stream_options: the usage that only we asked for stays hidden."""
+
+    @staticmethod
+    def asked(router, made):
+        @route("ask", router=router)
+        def ask(question, *, model=MINI, max_tokens=256, stream=True, stream_options=None):
+            assert stream_options == {"include_usage": True}
+            return made
+
+        return ask("why?")
+
+    def test_send(self, router, bills):
+        """send() skips it as well."""
+
+        def echo():
+            got = yield chunk("a")
+            yield chunk(usage=True)
+            yield chunk(got)
+
+        stream = self.asked(router, echo())
+        assert next(stream) == chunk("a")
+        assert stream.send("b") == chunk("b")
+        assert list(stream) == []
+        assert booked(router, bills) == PAID
+
+    def test_asend(self, router, bills):
+        """So does asend()."""
+
+        async def echo():
+            got = yield chunk("a")
+            yield chunk(usage=True)
+            yield chunk(got)
+
+        async def main():
+            stream = self.asked(router, echo())
+            read = [await anext(stream), await stream.asend("b")]
+            return [*read, *[item async for item in stream]]
+
+        assert asyncio.run(main()) == [chunk("a"), chunk("b")]
+        assert booked(router, bills) == PAID
+
+    def test_nothing_at_all(self, router, bills):
+        """A stream without items that is primed comes back empty."""
+        stream = self.asked(router, iter(()))
+        prime(stream)
+        assert list(stream) == []
+        assert booked(router, bills)[2] == "estimated"
+
+    def test_nothing_at_all_async(self, router, bills):
+        """The same with an async stream."""
+
+        async def nothing():
+            return
+            yield
+
+        async def main():
+            stream = self.asked(router, nothing())
+            await aprime(stream)
+            return [item async for item in stream]
+
+        assert asyncio.run(main()) == []
+        assert booked(router, bills)[2] == "estimated"
+
+    def test_an_error_met_ahead(self, router, bills):
+        """An error that is met while the usage is fetched comes after the last chunk."""
+
+        def broken():
+            yield chunk("a")
+            yield chunk(finish="stop")
+            raise ZeroDivisionError
+
+        stream = self.asked(router, broken())
+        assert [next(stream), next(stream)] == [chunk("a"), chunk(finish="stop")]
+        with pytest.raises(ZeroDivisionError):
+            next(stream)
+        assert list(stream) == []
+        assert booked(router, bills)[::2] == ("estimated", "partial")
+
+    def test_what_follows_the_finish(self, router, bills):
+        """What comes between the finish reason and the usage is handed out in its order."""
+        said = [chunk("a"), chunk(finish="stop"), chunk("late"), chunk(usage=True), chunk("later")]
+        assert list(self.asked(router, iter(said))) == [*said[:3], said[4]]
+        assert booked(router, bills) == PAID
 
 
 class Watching(MemoryStore):

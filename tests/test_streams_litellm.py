@@ -257,9 +257,9 @@ class TestRetries:
         assert len(server.requests) == 1
         assert [row for row, _ in attempts(router)] == ["estimated"]
 
-    def test_an_empty_stream(self, complete, router, server):
-        """A stream without a single chunk comes back empty, and its usage is unknown."""
-        server.then(lambda body: no_usage(ok("")))
+    def test_an_empty_answer(self, complete, router, server):
+        """An answer without text or usage comes back empty, and its usage is unknown."""
+        server.then(no_usage(ok("")))
         assert text_of(complete()) == ""
         assert [row for row, _ in attempts(router)] == ["estimated"]
 

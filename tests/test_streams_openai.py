@@ -35,7 +35,8 @@ from stream_support import (
 )
 
 from budgetroute import last_decision, pin, record, route
-from budgetroute.testing import ScriptedServer, cut, no_usage, ok, slow, status
+from budgetroute.loopback import Loopback, Response
+from budgetroute.testing import ScriptedServer, cut, no_usage, ok, slow, status, stopped
 
 USAGE = {"include_usage": True}
 
@@ -375,6 +376,22 @@ class TestUsageAsked:
             assert text_of(ask("why?")) == TEXT
         assert booked(router, bills) == ("settled", billed(router, server), "reported")
 
+    def test_no_finish_reason(self, create, router, server, bills):
+        """A provider that gives no finish reason is billed by its usage, which stays hidden."""
+        server.then(stopped(None, ok(TEXT, input_tokens=40, output_tokens=81)))
+        assert text_of(streaming(create)) == TEXT
+        assert booked(router, bills) == ("settled", billed(router, server), "reported")
+
+    def test_no_finish_reason_async(self, router, server, bills):
+        """The same with the async client."""
+        server.then(stopped(None, ok(TEXT, input_tokens=40, output_tokens=81)))
+
+        async def work(create):
+            return text_of(await adrained(await streaming(create)))
+
+        assert run_async(server, router, work) == TEXT
+        assert booked(router, bills) == ("settled", billed(router, server), "reported")
+
     def test_several_choices(self, create, router, server, bills):
         """With n=2 the usage comes after both finish reasons, and both texts are handed out."""
         chunks = list(streaming(create, n=2))
@@ -432,6 +449,15 @@ class TestRaw:
             raw.http_response.close()
             del raw
         assert booked(router, bills)[2] == "estimated"
+
+    def test_a_raw_response_that_is_no_json(self, router):
+        """A body that cannot be parsed is the caller's to find: the response comes back as it is."""
+        odd = Response(body=b"not json")
+        with Loopback(lambda received: odd) as broken, openai_client(broken) as client:
+            method = client.chat.completions.with_raw_response.create
+            raw = route(router=router)(method)(model=MINI, messages=HELLO)
+            assert raw.text == "not json"
+        assert [state for state, _ in attempts(router)] == ["estimated"]
 
     def test_async(self, router, server, bills):
         """The async client's raw response is counted too."""
@@ -517,6 +543,12 @@ class TestHelper:
         with stream(model=MINI, messages=HELLO) as helper:
             assert helper.get_final_completion().choices[0].message.content == TEXT
         assert booked(router, bills) == ("settled", billed(router, server), "reported")
+
+    def test_not_read(self, stream, router, server, bills):
+        """A block in which nothing is read leaves the usage unknown."""
+        with stream(model=MINI, messages=HELLO):
+            pass
+        assert booked(router, bills)[2] == "estimated"
 
     def test_left(self, stream, router, server, bills):
         """A block that is left early counts what came, each piece once."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from budgetroute.calls.flight import Flight
 
 _LOCKING = ("budgetroute.router", "budgetroute.stores", "budgetroute.tokens")
-_waiting: deque[tuple[Flight, Tally, BaseException | None]] = deque()
+_waiting: deque[tuple[Flight, Tally, int, BaseException | None]] = deque()
 
 
 class Meter:
@@ -71,7 +71,9 @@ class Meter:
         if self.ahead:
             return self.ahead.popleft()
         owed, self.owed = self.owed, None
-        raise owed or StopIteration
+        if owed is None:
+            raise RuntimeError("nothing was fetched ahead")
+        raise owed
 
     @contextlib.contextmanager
     def owing(self) -> Iterator[None]:
@@ -184,17 +186,18 @@ def land_waiting() -> None:
     """Land the flights whose streams were collected at a moment that did not allow it."""
     while _waiting:
         try:
-            flight, tally, error = _waiting.popleft()
+            flight, tally, process, error = _waiting.popleft()
         except IndexError:  # another thread took it
             return
-        flight.land(tally, error)
+        if os.getpid() == process:
+            flight.land(tally, error)
 
 
 def _land(flight: Flight, tally: Tally, process: int, error: BaseException | None = None) -> None:
     if os.getpid() != process:  # a fork has a copy of the stream; the call is its parent's
         return
     if _is_amid_our_work():
-        _waiting.append((flight, tally, error))
+        _waiting.append((flight, tally, process, error))
     else:
         flight.land(tally, error)
 
