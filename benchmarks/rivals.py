@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from pacing_lp import crowds, optimum
-from pacing_ours import Ours, best
-from pacing_reference import KAPPA
-from pacing_sim import BUCKETS, GUARD, Choice, View, run
-from workload import DAY_S, MIX, SCENARIOS, Day, Scenario, days, table
+from pacing_ours import Solving, best, expected_total, pace_view
+from pacing_sim import GUARD, Choice, View, run
+from workload import ACTIONS, DAY_S, MIX, SCENARIOS, Day, Scenario, days, table
 
 from budgetroute import forecast, pacing
-from budgetroute.units import PICO_PER_USD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from pacing_sim import Policy
     from workload import Table
 
-QUARTER = BUCKETS // forecast.BUCKETS
+NO_GAMMA = (1.0,) * len(ACTIONS)
 
 
 def usual_groups(view: View) -> list[pacing.Group]:
@@ -40,7 +38,7 @@ def usual_groups(view: View) -> list[pacing.Group]:
 
 def at_price(view: View, price: float, guard: float = 0.0) -> Choice:
     """Return argmax R − λC for every type."""
-    actions = best(view.table, view.table.costs, price)
+    actions = best(view.table, NO_GAMMA, price)
     return Choice(actions, actions, guard=guard)
 
 
@@ -54,13 +52,13 @@ class Reserve:
     def __call__(self, view: View) -> float:
         """Return 1.5 × the cheapest action for the requests still to come, as the router does."""
         self.learn(view)
-        daily = max(1.0, sum(map(sum, view.history[-1]))) if view.history else view.usual
-        gone = forecast.share_between(self._shape, 0.0, view.now / DAY_S)
-        seen = float(sum(map(sum, view.today)))
-        mass = KAPPA * daily
-        factor = (mass + seen) / (mass + gone * daily)
+        calls = forecast.calls_to_come(
+            float(sum(map(sum, view.today))),
+            done=forecast.share_between(self._shape, 0.0, view.now / DAY_S),
+            daily=expected_total(view),
+        )
         floor = sum(share * min(row) for share, row in zip(MIX, view.table.costs, strict=True))
-        return GUARD * floor * factor * daily * (1.0 - gone)
+        return GUARD * floor * calls
 
     def share_of_rest(self, start: float, end: float) -> float:
         """Return the part of the traffic to come at `start` that is expected until `end`."""
@@ -70,7 +68,9 @@ class Reserve:
         """Take in the past days, once a day."""
         if view.day != self._day:
             self._day = view.day
-            self._shape = forecast.shape_from_days([quarters(day) for day in view.history[-7:]])
+            self._shape = forecast.shape_from_days(
+                [{b: sum(row) for b, row in enumerate(day)} for day in view.history[-7:]]
+            )
 
 
 class Dual:
@@ -99,26 +99,12 @@ class Dual:
         return self._choice
 
     def _view(self, view: View) -> pacing.PaceView:
-        settled = round(view.settled * PICO_PER_USD)
-        begin = round(view.day * DAY_S * 1e6)
-        same = self._plan is None or self._plan.window == str(view.day)
-        before = settled if same else round(view.yesterday * PICO_PER_USD)
-        return pacing.PaceView(
-            window=str(view.day),
-            now=begin + round(view.now * 1e6),
-            start=begin,
-            end=begin + round(DAY_S * 1e6),
-            limit=round(view.limit * PICO_PER_USD),
-            settled=settled,
-            settled_before=before,
+        turned = self._plan is not None and self._plan.window != f"{view.day:03d}"
+        return pace_view(
+            view,
             share_of_rest=self._reserve.share_of_rest,
+            before=view.yesterday if turned else None,
         )
-
-
-def quarters(day: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Return requests per quarter hour."""
-    sums = [sum(row) for row in day]
-    return {b: sum(sums[b * QUARTER : (b + 1) * QUARTER]) for b in range(forecast.BUCKETS)}
 
 
 @dataclass
@@ -213,7 +199,7 @@ class Greedy:
 
     def plan(self, view: View) -> Choice:
         """Choose the best actions."""
-        actions = best(view.table, view.table.costs, 0.0)
+        actions = best(view.table, NO_GAMMA, 0.0)
         return Choice(actions, actions, guard=self._reserve(view), ladder=then_floor(view.table))
 
 
@@ -231,8 +217,8 @@ class Priority:
 
     def plan(self, view: View) -> Choice:
         """Give each type its best or its cheapest action."""
-        top = best(view.table, view.table.costs, 0.0)
-        floor = best(view.table, view.table.costs, math.inf)
+        top = best(view.table, NO_GAMMA, 0.0)
+        floor = best(view.table, NO_GAMMA, math.inf)
         gains = [
             rewards[a] - rewards[0] for rewards, a in zip(view.table.rewards, top, strict=True)
         ]
@@ -320,9 +306,9 @@ OURS = "solve"
 ROWS: dict[str, Row] = {
     row.name: row
     for row in (
-        Row(OURS, lambda _: Ours(), "0 (5/day: 7)"),
-        Row("solve, true counts", lambda traffic: Ours(Oracle(traffic)), "0 (5/day: 7)"),
-        Row("solve, no calibration", lambda _: Ours(calibrated=False), "0 (5/day: 7)"),
+        Row(OURS, lambda _: Solving(), "0 (5/day: 7)"),
+        Row("solve, true counts", lambda traffic: Solving(Oracle(traffic)), "0 (5/day: 7)"),
+        Row("solve, no calibration", lambda _: Solving(calibrated=False), "0 (5/day: 7)"),
         Row(
             "raw 0.001/h cold",
             lambda _: Dual(
