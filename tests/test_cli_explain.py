@@ -14,7 +14,7 @@ from budgetroute.router import Router
 from budgetroute.stores import MemoryStore
 from budgetroute.units import micros_from_time, usd_from_pico
 
-QUIET = "[pacing]\nwarmup_periods = 0\ninitial_lambda = 40.0\n" + STORE
+QUIET = "[pacing]\npacer = 'dual'\nwarmup_periods = 0\ninitial_lambda = 40.0\n" + STORE
 """λ stands at 40 and warm-up changes no ranking."""
 
 

@@ -79,7 +79,7 @@ def test_defaults_are_the_documented_ones(folder: Folder) -> None:
     assert config.store.on_store_error == "raise"
     assert config.store.url is None
     assert config.pacing == PacingConfig(
-        pacer="dual",
+        pacer="solve",
         eta=None,
         period=300.0,
         warmup_periods=3,

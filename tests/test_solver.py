@@ -61,8 +61,7 @@ def test_gamma_absorbs_a_profile_that_is_wrong(sim):
     day(sim, router, 4, factor=1.5)
     second = day(sim, router, 5, factor=1.5)
     used = router.pace.factors
-    assert used
-    assert all(1.2 < factor < 1.6 for factor in used.values())
+    assert 1.4 < statistics.median(used.values()) < 1.6
     assert 0.98 * BUDGET <= second.spent <= BUDGET
 
 

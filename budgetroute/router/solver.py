@@ -33,6 +33,7 @@ _ENCODER = msgspec.json.Encoder()
 _CALIBRATION = msgspec.json.Decoder(Calibration)
 _NOTICED = 0.02  # γ that moved by less than this makes no new curves
 _TRIES = 5
+_WORTH_A_WRITE = 25  # calls
 _HORIZON = 1000.0  # requests
 _BANKS = 2.0  # never further than two full banks: what does not fit into the bank is lost
 
@@ -143,17 +144,20 @@ class Solver:
         return max(0.0, min(_BANKS * self._carry_over, days)), self.traffic.a_day()
 
     def _calibrate(self, view: PaceView) -> None:
-        """Add what this process saw to the stored sums, and take γ from all of them."""
+        """Take γ from what all processes saw; add this one's part once it is worth a write."""
         with self._lock:
-            seen, self._seen = self._seen, {}
-            calls, self._calls = self._calls, 0
+            seen, calls = dict(self._seen), self._calls
+            if calls >= _WORTH_A_WRITE:
+                self._seen, self._calls = {}, 0
         key = f"{self._app}|calibration"
         calibration = Calibration()
         for _ in range(_TRIES):
             stored = self._store.load_plan(key)
             calibration = _calibration(stored.value).after(seen, calls=calls)
+            if calls < _WORTH_A_WRITE:
+                break
             text = _ENCODER.encode(calibration).decode()
-            if not calls or kept(self._store, key, text, version=stored.version):
+            if kept(self._store, key, text, version=stored.version):
                 break
         else:
             logger.debug("γ of %d calls was not kept: others kept writing", calls)

@@ -45,6 +45,7 @@ _SETTINGS = {
     "disk_min_file_size": 2**30,
     "sqlite_mmap_size": 0,
     "sqlite_wal_autocheckpoint": 0,
+    "sqlite_journal_size_limit": 0,
 }
 _SELECT = "SELECT mode, value FROM Cache WHERE key = ? AND raw = 1"
 _RAW = 1
@@ -137,13 +138,28 @@ class PlanFolder:
                 unchanged = _plan_from(cache.get(key)).version == expected_version
                 if unchanged:
                     cache.set(key, f"{expected_version + 1}\n{value}")
-                if is_due(str(self._path)):
-                    checkpoint(self._path)
         except Timeout as err:
             raise locked_out(self._folder, self._patience_s) from err
         finally:
             cache.close()
+        if is_due(str(self._path)):
+            self._checkpoint()
         return unchanged
+
+    def _checkpoint(self) -> None:
+        """Checkpoint under the write lock, after the commit: only then can the log start over.
+
+        A failure costs only time: the plan is written, and the next save tries again.
+        """
+        try:
+            connection = self._shared.ready()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                checkpoint(self._path)
+            finally:
+                connection.execute("ROLLBACK")
+        except sqlite3.OperationalError as err:
+            _log.debug("plan %s was not checkpointed now: %s", self._path, err)
 
     def _opened_cache(self) -> Cache:
         if self._cache is None or identity_of(self._path) != self._cached:
