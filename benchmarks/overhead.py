@@ -217,7 +217,8 @@ def next_to_litellm(times: int) -> list[Figure]:
 def interleaved(works, times: int) -> list[float]:  # noqa: ANN001
     """Return each work's microseconds a call, median over blocks taken in turns.
 
-    Blocks, because litellm logs in threads of its own: what they cost belongs to the call.
+    A block ends when litellm's logging threads are idle again: what they do belongs to the calls
+    that caused it, and must not be paid by whichever block comes next and lets them run.
     """
     spans: list[list[float]] = [[] for _ in works]
     for block in range(times // BLOCK + 1):
@@ -225,9 +226,20 @@ def interleaved(works, times: int) -> list[float]:  # noqa: ANN001
             begun = time.perf_counter_ns()
             for _ in range(BLOCK):
                 work()
+            drained()
             if block:
                 spans[place].append((time.perf_counter_ns() - begun) / BLOCK)
     return [statistics.median(span) / 1000 for span in spans]
+
+
+def drained() -> None:
+    """Wait until litellm's logging threads have nothing left to do."""
+    from litellm.litellm_core_utils.thread_pool_executor import executor
+
+    while not executor._work_queue.empty() or executor._idle_semaphore._value < len(  # noqa: SLF001
+        executor._threads  # noqa: SLF001
+    ):
+        time.sleep(0.0002)
 
 
 # --- many processes -------------------------------------------------------------------------

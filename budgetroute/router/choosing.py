@@ -228,9 +228,8 @@ class Chooser:
 
     def _guard(self, ranking: Ranking, at: int) -> Pico:
         """Return what must stay free: 1.5 × the traffic to come at its mean cheapest cost."""
-        cheapest = min(c.cost for c in (*ranking.best, *ranking.steps))
         mean, count = self._floor or (pacing.floor_cost(self.pace.curves(1.0)), _FLOOR_PRIOR)
-        mean += (cheapest - mean) / (count + 1)
+        mean += (ranking.least_cost - mean) / (count + 1)
         self._floor = (mean, min(count + 1, _FLOOR_MEMORY))
         return pico_estimate(_GUARD * mean * self.pace.calls_to_come(at))
 

@@ -7,7 +7,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from budgetroute.records import Arrival, Ask, Option, Refusal
+from budgetroute.records import Arrival, Ask, Limit, Option, Refusal
 from budgetroute.router.choosing import CHEAPEST, decision_of
 from budgetroute.router.words import decision_record
 from budgetroute.telemetry import one_line
@@ -16,7 +16,7 @@ from budgetroute.units import pico_estimate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from budgetroute.records import Candidate, Decision, Grant, Limit
+    from budgetroute.records import Candidate, Decision, Grant
     from budgetroute.router.choosing import Pick
     from budgetroute.router.core import Router
 
@@ -35,7 +35,7 @@ def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
     limits = router.till.limits(at, pick.request, guard=pick.guard)
     steps: Sequence[Candidate] = pick.ranking.steps
     reserve = partial(_reserve, router, pick, decision_id, at)
-    outcome = reserve(limits, steps)
+    outcome = reserve(_guarded(limits), steps)
     others = _others(router, pick, limits)
     while isinstance(outcome, Refusal):
         following = next(others, None)
@@ -57,10 +57,20 @@ def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
     )
 
 
+def _guarded(limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+    """Return the limits less their guards: the winner is asked for alone, and is no last resort."""
+    return tuple(
+        [
+            Limit(each.slot, each.limit - each.guard) if each.limit is not None else each
+            for each in limits
+        ]
+    )
+
+
 def _others(
     router: Router, pick: Pick, limits: tuple[Limit, ...]
 ) -> Iterator[tuple[tuple[Limit, ...], Sequence[Candidate]]]:
-    """Yield what to ask the store for when it refused the best few candidates.
+    """Yield what to ask the store for when it refused the winner.
 
     Every candidate; unless `strict`, those below the floor, the highest reward first; with
     `on_exhausted = "degrade"` the cheapest, up to `hard_usd`.

@@ -10,7 +10,7 @@ import msgspec
 
 from budgetroute import forecast, pacing
 from budgetroute.pacing import PaceView, PacingPlan
-from budgetroute.records import Slot
+from budgetroute.records import Balance, Slot
 from budgetroute.router.keeping import kept
 from budgetroute.router.periods import period_of
 from budgetroute.router.solver import Solver
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from budgetroute.budget import Window
     from budgetroute.pacing import Group, PacingRule
     from budgetroute.protocols import Observer, Store
-    from budgetroute.records import Balance
     from budgetroute.router.periods import Period
     from budgetroute.units import Pico
 
@@ -86,8 +85,7 @@ class Pace:
         self._daily: tuple[str, float | None] = ("", None)
         self._shape: tuple[str, tuple[float, ...] | None] = ("", None)
         self._span: tuple[float, float] | None = None
-        self._calls: tuple[str, int] = ("", 0)
-        self._settled_seen: tuple[str, Pico] = ("", 0)
+        self._last: tuple[str, int, Balance] = ("", 0, Balance())
         usual = calls_per_day or DEFAULT_CALLS_PER_DAY
         traffic = Traffic(store, app=app, usual=usual)
         self.solver = (
@@ -140,7 +138,7 @@ class Pace:
         """Return what the running period may still buy during warm-up; None outside it."""
         if not pacing.warming_up(self.rule, plan, now=at):
             return None
-        (balance,) = self.store.snapshot([self.slot(at)])
+        balance = self._recent(at)
         view = self._seen_as(self.period(at), at, balance.settled, balance.settled)
         used = balance.settled + balance.expected - pacing.warmup_mark(self.rule, plan)
         return int(pacing.warmup_allowance(self.rule, plan, view)) - used
@@ -189,12 +187,12 @@ class Pace:
         period = self.period(at)
         if self.solver is None:
             return pacing.due(self.rule, plan, window=period.id, start=period.start, now=at)
-        window, settled = self._settled_seen
+        window, _, balance = self._last
         return pacing.solving_due(
             plan,
             window=period.id,
             now=at,
-            spent=settled if window == period.id else 0,
+            spent=balance.settled if window == period.id else 0,
             limit=self.limit_at(at),
         )
 
@@ -266,15 +264,21 @@ class Pace:
 
     def saw(self, at: int, balance: Balance) -> None:
         """Note the window's sums after a reservation, so that they need not be asked for."""
-        window = self.period(at).id
-        self._calls = (window, balance.calls)
-        self._settled_seen = (window, balance.settled)
+        self._last = (self.period(at).id, at, balance)
+
+    def _recent(self, at: int) -> Balance:
+        """Return the window's sums as of less than a second ago, other processes' included."""
+        window, seen_at, balance = self._last
+        if window != self.period(at).id or not 0 <= at - seen_at < _READ_AGAIN_US:
+            (balance,) = self.store.snapshot([self.slot(at)])
+            self.saw(at, balance)
+        return balance
 
     def _calls_of(self, period: Period) -> int:
-        if self._calls[0] != period.id:
+        window, _, balance = self._last
+        if window != period.id:
             (balance,) = self.store.snapshot([Slot(self.scope, period.id)])
-            self._calls = (period.id, balance.calls)
-        return self._calls[1]
+        return balance.calls
 
     def catch_up(self, at: int) -> None:
         """Step a plan whose period has ended; without a plan there is nothing to do."""

@@ -53,10 +53,11 @@ class Ranking:
 
     Attributes:
         best: the winner and the runner-up.
-        steps: the winner, then each next best that holds less, down to the one that holds least.
+        steps: the winner; if asked for, then each next best that holds less, down to the least.
         floor_missed: no candidate reached the floor; the highest rewards stand first.
         unbounded: labels of rows whose images cannot be priced.
         shown: the first few rows as `explain` shows them.
+        least_cost: expected cost of the cheapest row that passes the floor, dollars.
     """
 
     best: tuple[Candidate, ...]
@@ -64,6 +65,7 @@ class Ranking:
     floor_missed: bool
     unbounded: tuple[str, ...]
     shown: tuple[Mapping[str, Any], ...] = ()
+    least_cost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,6 @@ class Slate:
         self._fee = np.array([row.fee_usd for row in self.rows])
         self._cap = np.array([float(row.action.max_tokens) for row in self.rows])
         self._labels = [row.action.label for row in self.rows]
-        self._rough = [(row.input_usd, row.action.max_tokens * row.output_usd) for row in self.rows]
         self._sources = [_source(row) for row in self.rows]
         self._gamma: tuple[Mapping[str, float], Any] | None = None
         self._tier = min(
@@ -128,7 +129,7 @@ class Slate:
         floor: float | None,
         exhaustive: bool = False,
     ) -> Ranking:
-        """Order the rows by value·R − λ·C and name the steps a reservation may take.
+        """Order the rows by value·R − λ·C; bound the winner, or all, by what they may cost.
 
         Ties go to the cheaper, then to the smaller cap.
 
@@ -137,7 +138,8 @@ class Slate:
             sizing: tokens of the request.
             price: λ.
             floor: least acceptable reward; if no row reaches it the highest rewards come first.
-            exhaustive: bound every row exactly, so that whatever fits a budget is found.
+            exhaustive: bound every row, so that whatever fits a budget is found; else `steps` is
+                the winner alone.
         """
         reward, gain, cost = self._expect(weights, sizing)
         lack = price * cost - gain
@@ -148,15 +150,16 @@ class Slate:
         if missed:
             passed = sorted(order, key=lambda i: -seen.reward[i])
         every = exhaustive or sizing.size.images > 0
-        looked = passed if every else self._worth_a_look(passed, sizing)
+        looked = passed if every else passed[:2]
         made = [(i, self._candidate(i, seen, sizing)) for i in looked]
         ranked = tuple([c for _, c in made if c is not None])
         return Ranking(
             best=ranked[:2],
-            steps=_shortened(affordable_steps(ranked)),
+            steps=_shortened(affordable_steps(ranked)) if exhaustive else ranked[:1],
             floor_missed=missed,
             unbounded=tuple([self._labels[i] for i, c in made if c is None]),
             shown=tuple([self._shown(i, seen, price) for i in passed[:_SHOWN]]),
+            least_cost=min([seen.cost[i] for i in passed]),
         )
 
     def _expect(self, weights: Sequence[tuple[str, float]], sizing: Sizing) -> tuple[Any, Any, Any]:
@@ -242,19 +245,6 @@ class Slate:
             "surplus": (0.0 if math.isnan(reward) else seen.gain[i]) - price * seen.cost[i],
             "source": self._sources[i],
         }
-
-    def _worth_a_look(self, order: Sequence[int], sizing: Sizing) -> list[int]:
-        """Return the first two rows and, after them, those whose worst case keeps falling."""
-        bound = sizing.size.utf8_bytes + sizing.overhead_bound
-        kept: list[int] = []
-        least = math.inf
-        for i in order:
-            per_token, fixed = self._rough[i]
-            rough = bound * per_token + fixed
-            if rough < least or len(kept) < 2:  # noqa: PLR2004 - winner and runner-up
-                kept.append(i)
-                least = min(least, rough)
-        return kept
 
 
 def _asked_service(action: Action) -> frozenset[str]:
