@@ -179,13 +179,14 @@ def arrivals(ledger: sqlite3.Connection, prefix: str) -> Mapping[tuple[str, str]
 
 def decisions(ledger: sqlite3.Connection, prefix: str) -> list[str]:
     """Return the ids of the decisions that start with `prefix`; a few if there are many."""
-    query = "SELECT DISTINCT decision FROM attempts WHERE decision >= ? AND decision < ? LIMIT 9"
+    query = "SELECT DISTINCT decision FROM attempts WHERE attempt >= ? AND attempt < ? LIMIT 9"
     return [decision for (decision,) in ledger.execute(query, (prefix, prefix + _LAST))]
 
 
 def attempts_of(ledger: sqlite3.Connection, decision: str) -> tuple[Entry, ...]:
-    """Return a decision's attempts, oldest first."""
-    return _entries(ledger.execute(f"{_ENTRY} WHERE decision = ? ORDER BY seq", (decision,)))
+    """Return a decision's attempts, `decision#1` and on, oldest first."""
+    near = f"{_ENTRY} WHERE attempt >= ? AND attempt < ? ORDER BY seq"  # `$` follows `#`
+    return _entries(ledger.execute(near, (f"{decision}#", f"{decision}$")))
 
 
 def newest(ledger: sqlite3.Connection, limit: int) -> tuple[Entry, ...]:

@@ -45,7 +45,6 @@ CREATE TABLE attempts (
     decided TEXT NOT NULL,
     outcome TEXT
 );
-CREATE INDEX attempts_by_decision ON attempts (decision);
 CREATE INDEX attempts_by_lease ON attempts (lease_until) WHERE state = 'held';
 CREATE INDEX attempts_by_time ON attempts (at);
 CREATE TABLE arrivals (
