@@ -52,6 +52,7 @@ ROUTING_FAILURES = (
 _GUARD = 1.5
 _BINS = 10
 _RECENT = 100
+_SERVED_EVERY = 16  # requests of a group between two looks at its mean size
 _FREE = Pins()
 _FLOOR_PRIOR = 50  # requests that the profile's own traffic counts as in the mean cheapest cost
 _FLOOR_MEMORY = 1000
@@ -76,6 +77,7 @@ class Pick:
         slate: what was ranked; None for a fallback.
         fallback: why routing failed, if it did.
         group: what the forecast counts the request as: route, type, size, pins.
+        said: why the winner wins, once it has been put in words.
         is_held_back: warm-up has bought 1.5 times its planned share, so λ stands at its ceiling.
     """
 
@@ -94,6 +96,7 @@ class Pick:
     fallback: str = ""
     group: str = ""
     is_held_back: bool = False
+    said: list[str] = field(default_factory=list)
 
 
 class Chooser:
@@ -193,12 +196,13 @@ class Chooser:
             counted = sizing.size.tokens + sizing.size.framing + sizing.expected_overhead
             size = self._sizes.setdefault(group, MeanSize())
             size.add(max(0.0, counted))
-            tokens, calls = size.rounded, request.calls
-            self.pace.solver.serves(
-                group,
-                (id(slate), tokens, calls),
-                lambda: Curve(slate.curve(prompt_type, tokens), calls),
-            )
+            if size.seen % _SERVED_EVERY == 1:
+                tokens, calls = size.rounded, request.calls
+                self.pace.solver.serves(
+                    group,
+                    (id(slate), tokens, calls),
+                    lambda: Curve(slate.curve(prompt_type, tokens), calls),
+                )
         return group
 
     def _curves(self, lane: Lane, request: Request, calls: float) -> Sequence[Group]:
@@ -275,16 +279,16 @@ class Chooser:
 class MeanSize:
     """Mean input tokens of a group's recent requests, rounded so that curves are not made for nothing."""
 
-    __slots__ = ("_mean", "_seen")
+    __slots__ = ("_mean", "seen")
 
     def __init__(self) -> None:
-        self._seen = 0
+        self.seen = 0
         self._mean = 0.0
 
     def add(self, tokens: float) -> None:
         """Note one request; the last hundred weigh most."""
-        self._seen = min(self._seen + 1, _RECENT)
-        self._mean += (tokens - self._mean) / self._seen
+        self.seen += 1
+        self._mean += (tokens - self._mean) / min(self.seen, _RECENT)
 
     @property
     def rounded(self) -> float:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CERTAINTY: tuple[CellSource, ...] = ("prior", "like", "interpolated", "pooled", "measured")
 _STEPS = 10  # alternatives that one reservation names; each holds less than the one before
-_SHOWN = 8  # candidates kept for `explain`
+_SHOWN = 6  # candidates kept for `explain`
 
 
 @dataclass(frozen=True, slots=True)

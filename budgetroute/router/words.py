@@ -26,6 +26,14 @@ def runner_up(pick: Pick, chosen: Candidate) -> Candidate | None:
 
 def reason_for(pick: Pick, chosen: Candidate) -> str:
     """Return one line that says why this candidate wins at this price."""
+    if pick.ranking.best and chosen is pick.ranking.best[0]:
+        if not pick.said:
+            pick.said.append(_reason(pick, chosen))
+        return pick.said[0]
+    return _reason(pick, chosen)
+
+
+def _reason(pick: Pick, chosen: Candidate) -> str:
     second = runner_up(pick, chosen)
     if pick.fallback:
         return f"routing failed: {pick.fallback}"
