@@ -170,7 +170,7 @@ def _why(found: Story) -> Iterator[tuple[str, RenderableType]]:
     yield "Because", plain(record.why)
     if found.passed_over:
         yield "", _passed_over(found.passed_over)
-    elif found.flips_at is not None and found.second is not None and "flips" not in record.why:
+    elif found.flips_at and found.second is not None and "flips" not in record.why:
         yield "", _flip(found, found.flips_at, found.second)
 
 
