@@ -252,3 +252,14 @@ def test_yesterdays_calls_start_the_next_app_day(world):
     world.store.save_plan("test|all", "lost", expected_version=version)
     again = world.router(budget="daily_usd = 0.5", more=DUAL)
     assert call(again).shadow_price == pytest.approx(program(100, 0.5), rel=1e-6)
+
+
+def test_a_leap_over_a_whole_window_is_told(world, caplog):
+    """Where more than a day lies between two calls, the log says so; λ goes on from where it was."""
+    router = world.router()
+    before = router.pace.current(micros_from_time(world.clock.at))
+    world.pass_time(days=400)
+    with caplog.at_level("INFO", logger="budgetroute.pace"):
+        after = router.pace.current(micros_from_time(world.clock.at))
+    assert "or the clock leapt" in caplog.text
+    assert after.high == pytest.approx(before.high)

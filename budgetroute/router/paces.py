@@ -125,7 +125,7 @@ class Pace:
         if plan is not None and not self._is_due(plan, at):
             return plan
         view = self.view(plan, at)
-        _say_if_set_back(plan, view)
+        _say_if_moved(plan, view)
         fresh = self._started(view, curves) if plan is None else self._moved(plan, view, at)
         if not self._save(fresh, stored.version):
             return self.known() or fresh
@@ -325,7 +325,13 @@ def shape_of_past(
     return forecast.shape_from_days([days[day] for day in sorted(days)])
 
 
-def _say_if_set_back(plan: PacingPlan | None, view: PaceView) -> None:
+def _say_if_moved(plan: PacingPlan | None, view: PaceView) -> None:
+    if plan is not None and view.start - plan.made_at > view.end - view.start:
+        logger.info(
+            "from %s to %s nothing was asked, or the clock leapt; a whole window lies between",
+            time_from_micros(plan.made_at).isoformat(),
+            time_from_micros(view.now).isoformat(),
+        )
     if plan is not None and plan.made_at > view.now:
         logger.warning(
             "the clock was set back from %s to %s; the sums of %s apply again",
