@@ -11,7 +11,8 @@ Formulas (design: prices and the cost of a call; checked against litellm's `cost
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from budgetroute.units import pico_from_atto, usd_from_atto, usd_from_pico
 
@@ -27,6 +28,7 @@ __all__ = [
     "expected_usd",
     "input_bound",
     "rates_at",
+    "services_asked",
     "worst_case",
     "worst_line",
 ]
@@ -146,6 +148,22 @@ def rates_at(price: Price, *, input_tokens: float, service: str | None = None) -
             break
         rates = dearer
     return rates
+
+
+def services_asked(parameters: Mapping[str, Any]) -> frozenset[str]:
+    """Return the service tiers that a request's parameters ask for, as responses name them.
+
+    Anthropic's speed and region are tiers too, alone and together.
+
+    >>> sorted(services_asked({"speed": "fast", "inference_geo": "us"}))
+    ['fast', 'fast us', 'us']
+    """
+    extra = parameters.get("extra_body")
+    if isinstance(extra, Mapping):
+        parameters = {**parameters, **extra}
+    named = [parameters.get(name) for name in ("service_tier", "speed", "inference_geo")]
+    words = [word for word in named if isinstance(word, str)]
+    return frozenset(words) | ({"fast us"} if {"fast", "us"} <= set(words) else frozenset())
 
 
 def _schedule(price: Price, service: str | None) -> tuple[Rates, tuple[tuple[int, Rates], ...]]:

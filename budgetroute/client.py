@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.backends.failures import is_retryable, retry_after
+from budgetroute.billing import services_asked
 from budgetroute.calls.flight import Flight
-from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, services_in, with_cot
+from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
 from budgetroute.calls.routers import default_router, is_off, usual_cap
 from budgetroute.calls.said import CAP_NAMES, said_in, usage_asked
 from budgetroute.calls.streams import aprime, finished, prime
@@ -223,7 +224,7 @@ def _order(  # noqa: PLR0913 - see `completion`
         prompt_type=prompt_type,
         tags=tags,
         run_limits=tuple((run.id, run.limit) for run in current_runs()),
-        services=services_in(extra),
+        services=services_asked(extra),
         timeout_s=limit,
         seed=tags.get("request_id"),
     )

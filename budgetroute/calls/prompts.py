@@ -98,9 +98,3 @@ def _instructed(content: Any) -> Any:  # noqa: ANN401 - the caller's or the libr
     if isinstance(content, list):
         return [*content, {"type": "text", "text": COT_INSTRUCTION}]
     return f"{content or ''}\n\n{COT_INSTRUCTION}".lstrip()
-
-
-def services_in(arguments: Mapping[str, Any]) -> frozenset[str]:
-    """Return the service tier that a call asks for, if it asks for one."""
-    tier = arguments.get("service_tier")
-    return frozenset({tier}) if isinstance(tier, str) else frozenset()

@@ -17,6 +17,9 @@ CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Names of the parameter that caps the output, the preferred one first."""
 ROUTED = frozenset({*CAP_NAMES, "model", "cot", "reasoning_effort", "temperature", "n", "plan"})
 """Parameters that an action is injected into."""
+EXTRA_BODY = "extra_body"
+"""Where the OpenAI client takes parameters that are not OpenAI's; it sends them over all others."""
+_COSTLY = ("model", *CAP_NAMES, "n")
 _SILENT = frozenset({"NoneType", "NotGiven", "Omit"})  # the OpenAI client's words for "not sent"
 
 
@@ -49,8 +52,10 @@ def said_in(values: Mapping[str, Any], *, where: str) -> Said:
 
     Raises:
         ConfigError: a value that is no part of an action, such as a negative cap: what is held for
-            the call is computed from it.
+            the call is computed from it; or one inside `extra_body`, which would replace what is
+            chosen on the wire.
     """
+    _refuse_hidden(values.get(EXTRA_BODY), where=where)
     if ROUTED.isdisjoint(values):
         return _NOTHING
     plan = values.get("plan")
@@ -97,6 +102,15 @@ def usage_asked(values: Mapping[str, Any]) -> dict[str, Any] | None:
     if isinstance(given, Mapping) and "include_usage" not in given:
         return {**given, "include_usage": True}
     return None
+
+
+def _refuse_hidden(extra: object, *, where: str) -> None:
+    hidden = [name for name in _COSTLY if name in extra] if isinstance(extra, Mapping) else []
+    if hidden:
+        raise ConfigError(
+            f"{where}: extra_body holds {', '.join(hidden)}, which would be sent in place of what is "
+            f"chosen and held. Pass it as a parameter of its own."
+        )
 
 
 def _silent(value: object) -> bool:

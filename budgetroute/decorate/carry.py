@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, services_in, with_cot
+from budgetroute.billing import services_asked
+from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
 from budgetroute.calls.routers import default_router, usual_cap
-from budgetroute.calls.said import ROUTED, Said, said_in, usage_asked
+from budgetroute.calls.said import EXTRA_BODY, ROUTED, Said, said_in, usage_asked
 from budgetroute.context import current_pins, current_runs, current_tags
 from budgetroute.decorate.sending import cap_name, parts_for, put
 from budgetroute.errors import ConfigError
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from budgetroute.router import Router
 
 _READY = (list, tuple, str, Mapping)
+_STANDING = frozenset({
+    EXTRA_BODY, "functions", "inference_geo", "response_format", "service_tier", "speed", "timeout",
+    "tools",
+})  # fmt: skip
+"""Parameters whose defaults (a `functools.partial` has them) cost money or forbid actions."""
 _UNASKED = frozenset({
     "cerebras", "cohere", "databricks", "mistral", "perplexity", "snowflake", "watsonx",
 })  # fmt: skip
@@ -31,10 +37,18 @@ _UNASKED = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One call's arguments: as bound to the signature, flat by name, and what they say."""
+    """One call's arguments.
+
+    Attributes:
+        bound: as bound to the signature.
+        passed: flat, by name.
+        given: the same over those defaults of the function that cost or forbid something.
+        said: what they say about the action.
+    """
 
     bound: inspect.BoundArguments
     passed: dict[str, Any]
+    given: Mapping[str, Any]
     said: Said
 
 
@@ -47,17 +61,22 @@ class Carrier:
         options: what `@route(...)` was told.
         route: the route's name.
         usual: what the function's defaults say about the action.
+        standing: what its defaults send besides: tools, a service tier.
     """
 
     shape: Shape
     options: Options
     route: str
     usual: Said = field(init=False)
+    standing: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        defaults = {name: v for name, v in self.shape.defaults.items() if name in ROUTED}
+        read = ROUTED | {EXTRA_BODY}
+        defaults = {name: v for name, v in self.shape.defaults.items() if name in read}
         where = f"@route on {self.shape.name}()"
         object.__setattr__(self, "usual", said_in(defaults, where=where))
+        standing = {name: v for name, v in self.shape.defaults.items() if name in _STANDING}
+        object.__setattr__(self, "standing", standing)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """Return a call's arguments, without defaults.
@@ -75,14 +94,14 @@ class Carrier:
         if isinstance(messages, Iterable) and not isinstance(messages, _READY):
             passed["messages"] = list(messages)  # read once here, and sent as this list
             put(shape, bound.arguments, {"messages": passed["messages"]})
-        return Bound(bound, passed, said_in(passed, where=f"{shape.name}()"))
+        said = said_in(passed, where=f"{shape.name}()")
+        return Bound(bound, passed, {**self.standing, **passed}, said)
 
     def request(self, call: Bound) -> tuple[Request, Prompt]:
         """Return the request that a call makes, with its prompt."""
-        passed = call.passed
         prompt = self._prompt(call)
         options, shape = self.options, self.shape
-        sendable = shape.sendable if may_instruct(passed) else shape.sendable_as_text
+        sendable = shape.sendable if may_instruct(call.given) else shape.sendable_as_text
         baseline = self._baseline(call.said)
         tags = current_tags()
         request = Request(
@@ -103,8 +122,8 @@ class Carrier:
             tags=tags,
             run_limits=tuple([(run.id, run.limit) for run in current_runs()]),
             calls=options.calls,
-            services=services_in(passed),
-            timeout_s=_seconds(passed.get("timeout")),
+            services=services_asked(call.given),
+            timeout_s=_seconds(call.given.get("timeout")),
             seed=tags.get("request_id"),
         )
         return request, prompt
@@ -123,7 +142,7 @@ class Carrier:
                 )
             }
         sent = parts_for(shape, said=call.said, usual=self.usual, action=action, cap_name=name)
-        if action.cot and "cot" not in shape.names and may_instruct(call.passed):
+        if action.cot and "cot" not in shape.names and may_instruct(call.given):
             sent["messages"] = with_cot(call.passed["messages"])
         provider = router.equipment.facts(action.model).card.provider
         asked = usage_asked(call.passed) if self._can_ask_usage(call, provider) else None
@@ -211,15 +230,16 @@ class Carrier:
         return frozenset(written or {router.equipment.facts(model).card.provider})
 
     def _prompt(self, call: Bound) -> Prompt:
-        source, passed = self.options.prompt, call.passed
+        source, passed, given = self.options.prompt, call.passed, call.given
         if callable(source):
-            return read_prompt(source(*call.bound.args, **call.bound.kwargs), passed)
+            return read_prompt(source(*call.bound.args, **call.bound.kwargs), given)
         if source is not None:
-            return read_prompt(passed.get(source, self.shape.defaults.get(source)), passed)
-        if "messages" in passed:
-            return read_prompt(passed["messages"], passed)
+            return read_prompt(passed.get(source, self.shape.defaults.get(source)), given)
+        messages = passed.get("messages", self.shape.defaults.get("messages"))
+        if "messages" in passed or isinstance(messages, list | tuple):
+            return read_prompt(messages, given)
         texts = (v for k, v in passed.items() if isinstance(v, str) and k not in ROUTED)
-        return read_prompt(next(texts, None), passed)
+        return read_prompt(next(texts, None), given)
 
 
 def check_shape(shape: Shape, options: Options) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from budgetroute.calls.said import CAP_NAMES, EXTRA_BODY
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
 LEFT_OUT: Final = object()
 """In place of a value: the argument is taken away, so that the parameter's default holds."""
 _NEWER_CAP = "max_completion_tokens"
-_EXTRA_BODY = "extra_body"  # where the OpenAI client takes parameters that are not OpenAI's
 
 
 def cap_name(shape: Shape, said: Said, action: Action, router: Router) -> str:
@@ -46,7 +47,7 @@ def parts_for(
     known = shape.signature.parameters
     none: Any = LEFT_OUT if shape.is_client else None
     parts: dict[str, Any] = {"model": action.model, "cot": action.cot}
-    parts |= {name: none if name in known else LEFT_OUT for name in shape.caps}
+    parts |= {name: none if name in known else LEFT_OUT for name in CAP_NAMES}
     parts[cap_name] = action.max_tokens
     if action.reasoning_effort is not None:
         parts["reasoning_effort"] = action.reasoning_effort
@@ -54,7 +55,7 @@ def parts_for(
         parts["reasoning_effort"] = none
     if action.temperature is not None:
         parts["temperature"] = action.temperature
-    if action.n != (usual.n or 1):
+    if action.n != (said.n or usual.n or 1):
         parts["n"] = action.n
     sent = {name: part for name, part in parts.items() if name in known or _is_open(shape, name)}
     return sent | (dict(action.params) if shape.open else {})
@@ -70,7 +71,7 @@ def put(shape: Shape, arguments: dict[str, Any], sent: Mapping[str, Any]) -> Non
         if name in shape.signature.parameters:
             _set(arguments, name, value)
             continue
-        catch_all = shape.extra or _EXTRA_BODY
+        catch_all = shape.extra or EXTRA_BODY
         if catch_all in shape.signature.parameters:
             inner = dict(arguments.get(catch_all) or {})
             _set(inner, name, value)

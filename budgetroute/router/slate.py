@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from budgetroute.router.table import Row
 
 _CERTAINTY: tuple[CellSource, ...] = ("prior", "like", "interpolated", "pooled", "measured")
+_NO_SERVICE: frozenset[str] = frozenset()
 _STEPS = 10  # alternatives that one reservation names; each holds less than the one before
 _SHOWN = 6  # candidates kept for `explain`
 
@@ -248,7 +249,7 @@ class Slate:
 
 
 def _asked_service(action: Action) -> frozenset[str]:
-    return frozenset(str(value) for name, value in action.params if name == "service_tier")
+    return billing.services_asked(dict(action.params)) if action.params else _NO_SERVICE
 
 
 def _source(row: Row) -> CellSource:
