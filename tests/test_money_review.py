@@ -1,13 +1,24 @@
 """The money path read by an attacker: what is sent beyond what was held, what is billed and lost."""
 
+import contextlib
 import functools
+import gc
+import os
+import signal
+import warnings
+from datetime import timedelta
 
 import pytest
-from http_support import BIG, DEAR, HELLO, MINI, attempts, make_router, openai_client, reply
+from helpers.world import World, asked
+from http_support import BIG, DEAR, HELLO, MINI, NOON, attempts, make_router, openai_client, reply
 
-from budgetroute import ConfigError, last_decision, pin, route
+from budgetroute import ConfigError, last_decision, pin, record, route
 from budgetroute.billing import services_asked
+from budgetroute.clock import ManualClock
+from budgetroute.records import Usage
+from budgetroute.stores import DiskStore
 from budgetroute.testing import ScriptedServer
+from budgetroute.units import micros_from_time
 
 LONG_TOOL = {
     "type": "function",
@@ -110,3 +121,108 @@ class TestStandingArguments:
     def test_every_dearer_tier_counts(self, parameters, tiers):
         """Anthropic's speed and region are billed like tiers, so they are held like tiers."""
         assert services_asked(parameters) == tiers
+
+
+class TestParams:
+    @pytest.mark.parametrize(
+        "params", ["max_tokens = 99999", "n = 8", 'model = "o3"', "extra_body = { n = 8 }"]
+    )
+    def test_configured_params_are_no_part_of_the_action(self, tmp_path, params):
+        """They are sent last, so a cap or a count among them would replace the one that is held."""
+        with pytest.raises(ConfigError, match="in place of what is chosen"):
+            make_router(tmp_path, more=f'[models."{BIG}"]\nparams = {{ {params} }}\n')
+
+    def test_other_params_stay(self, tmp_path):
+        """What is no part of an action is sent as it stands."""
+        more = f'[models."{BIG}"]\nparams = {{ top_p = 0.9, extra_body = {{ own = 1 }} }}\n'
+        assert make_router(tmp_path, more=more).config.models[BIG].params["top_p"] == 0.9
+
+
+class TestBilledIsBooked:
+    def test_a_failing_pacer_does_not_lose_the_bill(self, router, caplog):
+        """Pacing comes before booking in time, not in rank."""
+
+        def broken(at):
+            raise ValueError("a curve that cannot be read")
+
+        @route(router=router)
+        def answer(question, *, model=MINI, max_tokens=256):
+            router.pace.catch_up = broken
+            return reply(model)
+
+        answer("why?")
+        assert [state for state, _ in attempts(router)] == ["settled"]
+        assert "pacing of" in caplog.text
+
+    def test_a_name_that_utf8_cannot_carry_does_not_lose_the_bill(self, router):
+        """JSON may hold half a surrogate pair; the ledger holds UTF-8."""
+
+        @route(router=router)
+        def answer(question, *, model=MINI, max_tokens=256):
+            return reply(f"{model}\ud800")
+
+        answer("why?")
+        assert [state for state, _ in attempts(router)] == ["settled"]
+
+    def test_what_was_recorded_is_billed_though_a_manager_is_never_entered(self, router):
+        """The manager's own request was not sent; the one before it was answered."""
+
+        @contextlib.contextmanager
+        def manager():
+            yield
+
+        @route(router=router)
+        def answer(question, *, model=MINI, max_tokens=256):
+            record(reply(model))
+            return manager()
+
+        answer("why?")
+        gc.collect()
+        assert [state for state, _ in attempts(router)] == ["settled"]
+
+
+class TestBank:
+    BUDGET = "daily_usd = 10.0\ncarry_over = 1"
+
+    def tomorrow(self, world):
+        world.clock.at += timedelta(days=1)
+        return world.router(budget=self.BUDGET)
+
+    def limit(self, router):
+        return router.till.limit_at(micros_from_time(router.store.now()))
+
+    def test_money_that_is_held_at_midnight_is_not_carried_over(self, world):
+        """A call on its way may yet cost its worst case, so the bank is without it."""
+        decision = world.router(budget=self.BUDGET).decide(asked())
+        after = self.tomorrow(world)
+        assert self.limit(after) == 2 * after.till.daily - decision.chosen.worst
+
+    def test_what_an_estimate_left_held_is_carried_over(self, world):
+        """The rest of an unknown bill ends with its window."""
+        router = world.router(budget=self.BUDGET)
+        settlement = router.settle(router.decide(asked()))
+        after = self.tomorrow(world)
+        assert self.limit(after) == 2 * after.till.daily - settlement.amount
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_while_another_thread_solves_leaves_the_child_working(tmp_path):
+    """Nobody in the child could free a lock that a thread of the parent held."""
+    clock = ManualClock(NOON)
+    router = World(tmp_path, clock, DiskStore(tmp_path / "store", clock)).router()
+    router.settle(router.decide(asked()), [Usage(200, 100)])
+    with router.pace.solver._solving, router.pace.solver._lock:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                signal.alarm(30)
+                clock.at += timedelta(minutes=2)  # the plan is due
+                router.settle(router.decide(asked()), [Usage(200, 100)])
+                status = 0
+            finally:
+                os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert router.status().calls == 2

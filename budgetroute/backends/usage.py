@@ -243,7 +243,7 @@ def _finish_reason(answer: object) -> str | None:
     ):
         word = _get(place, name)
         if word is not None:
-            lowered = str(getattr(word, "value", word)).lower()
+            lowered = _storable(str(getattr(word, "value", word)).lower())
             return _FINISHES.get(lowered, lowered)
     return None
 
@@ -277,7 +277,12 @@ def _count(place: object, name: str) -> int | None:
 
 def _text(place: object, *names: str) -> str | None:
     found = (_get(place, name) for name in names)
-    return next((value for value in found if isinstance(value, str) and value), None)
+    return next((_storable(value) for value in found if isinstance(value, str) and value), None)
+
+
+def _storable(word: str) -> str:
+    """Return a word that UTF-8 can carry: half a surrogate pair would keep a bill out of the ledger."""
+    return word if word.isascii() else word.encode(errors="replace").decode()
 
 
 def _get(place: object, name: str) -> object:

@@ -196,7 +196,7 @@ class Flight:
         """
         if self._landed:
             return
-        if not tally.sent:
+        if not (tally.sent or self._is_recorded):
             self._release()
         elif error is not None and (self._is_recorded or not tally.started):
             self.fail(error)

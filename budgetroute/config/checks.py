@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from budgetroute.config.shape import KeyPath
     from budgetroute.errors import ConfigError
 
+_OWN_KEYS = {
+    "model": "the table's own name",
+    **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), "`max_tokens`"),
+    **{name: f"`{name}`" for name in ("n", "temperature", "reasoning_effort")},
+    "messages": "the call itself",
+}
+"""Parameters that are parts of an action → where they are said."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -24,6 +31,7 @@ def check(config: Config, leaves: Leaves) -> None:
     _check_zone(config, leaves)
     _check_hard_cap(config, leaves)
     _check_lambda(config.pacing, leaves)
+    _check_params(config, leaves)
     for path, names in _model_lists(config):
         _check_models(names, config, path=path, leaves=leaves)
     for name, route in config.routes.items():
@@ -121,6 +129,19 @@ def _check_lambda(pacing: PacingConfig, leaves: Leaves) -> None:
     if high is not None and start > high:
         problem = f"is {start:g}, above lambda_max = {high:g}"
         raise _origin(leaves, path).refuse(path, problem, f"Write {high:g} or less.")
+
+
+def _check_params(config: Config, leaves: Leaves) -> None:
+    """Refuse params that would be sent in place of what was chosen and held."""
+    for model, table in config.models.items():
+        inner = table.params.get("extra_body")
+        names = [*table.params, *(inner if isinstance(inner, dict) else ())]
+        for name in names:
+            if name in _OWN_KEYS:
+                path = ("models", model, "params")
+                problem = f"holds {name}, which would be sent in place of what is chosen and held"
+                advice = f"Take it out; {_OWN_KEYS[name]} says it."
+                raise _origin(leaves, path).refuse(path, problem, advice)
 
 
 def _model_lists(config: Config) -> Iterator[tuple[KeyPath, tuple[str, ...]]]:

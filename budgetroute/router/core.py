@@ -329,11 +329,14 @@ class Router:
 
     def _caught_up(self, decision: Decision) -> int:
         """Step a period that has ended before this bill counts in the next; return the time."""
+        at = micros_from_time(decision.at)
         try:
             at = micros_from_time(self.store.now())
             self.pace.catch_up(at)
         except StoreError:  # the till says so if the bill cannot be booked either
-            return micros_from_time(decision.at)
+            pass
+        except Exception as err:  # noqa: BLE001 - whatever the pacer meets, the bill is booked
+            self.herald.warn(f"pacing of {decision.id} failed: {type(err).__name__}")
         return at
 
     def _learn(self, decision: Decision, usages: Sequence[Usage]) -> None:

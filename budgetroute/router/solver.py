@@ -7,7 +7,9 @@ serves and writes them to the store, so that any process can solve for all.
 from __future__ import annotations
 
 import logging
+import os
 import threading
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -97,6 +99,11 @@ class Solver:
         self._solving = threading.Lock()
         self._seen: dict[str, tuple[float, float]] = {}
         self._calls = 0
+        _solvers.add(self)
+
+    def unlock(self) -> None:
+        """Take fresh locks: in a forked child nobody is left to free those another thread held."""
+        self._lock, self._solving = threading.Lock(), threading.Lock()
 
     def serves(self, group: str, stamp: object, make: Callable[[], Curve]) -> None:
         """Note that this process serves a group, and how its curve is made.
@@ -202,6 +209,16 @@ class Solver:
         program = pacing.prepare([self._curves[g].at(self.factors) for g in groups])
         self._program = (groups, self.factors, program)
         return program
+
+
+def _unlock_all() -> None:
+    for solver in list(_solvers):
+        solver.unlock()
+
+
+_solvers: weakref.WeakSet[Solver] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock_all)
 
 
 def _calibration(value: str | None) -> Calibration:

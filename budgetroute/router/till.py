@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from budgetroute.config import BudgetConfig
     from budgetroute.protocols import Store
-    from budgetroute.records import Bill, Booked, Refusal, Request
+    from budgetroute.records import Balance, Bill, Booked, Refusal, Request
     from budgetroute.router.periods import Period
     from budgetroute.units import Pico
 
@@ -67,14 +67,14 @@ class Till:
     def limit_at(self, at: int) -> Pico:
         """Return the day's limit: `daily_usd`, and what past days left in the bank.
 
-        The bank is summed up from the ledger once in a day; a bill that comes later still than that
-        changes tomorrow's.
+        The bank is summed up from the ledger once in a day, with the whole of what is on its way
+        then; a bill that comes later still than that changes tomorrow's.
         """
         if self.carry_over == 0:
             return self.daily
         today = self._period(self.day, at).id
         if self._limit[0] != today:
-            spent = {key: sums.settled for key, sums in self.store.history(self.scope).items()}
+            spent = {key: _gone(sums) for key, sums in self.store.history(self.scope).items()}
             bank = banked(spent, today=today, daily=self.daily, carry_over=self.carry_over)
             self._limit = (today, self.daily + bank)
         return self._limit[1]
@@ -143,3 +143,8 @@ class Till:
         if kept is None or not kept.holds(at):
             kept = self._periods[window.kind] = period_of(window, time_from_micros(at))
         return kept
+
+
+def _gone(sums: Balance) -> Pico:
+    """Return what a past day cannot hand on: its bills and, while any are out, its holds."""
+    return sums.settled + (sums.held if sums.expected else 0)
