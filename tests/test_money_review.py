@@ -8,6 +8,7 @@ import signal
 import warnings
 from datetime import timedelta
 
+import openai
 import pytest
 from helpers.world import World, asked
 from http_support import BIG, DEAR, HELLO, MINI, NOON, attempts, make_router, openai_client, reply
@@ -17,7 +18,7 @@ from budgetroute.billing import services_asked
 from budgetroute.clock import ManualClock
 from budgetroute.records import Usage
 from budgetroute.stores import DiskStore
-from budgetroute.testing import ScriptedServer
+from budgetroute.testing import ScriptedServer, cut, status
 from budgetroute.units import micros_from_time
 
 LONG_TOOL = {
@@ -179,6 +180,48 @@ class TestBilledIsBooked:
         answer("why?")
         gc.collect()
         assert [state for state, _ in attempts(router)] == ["settled"]
+
+
+class WebError(Exception):
+    """What web frameworks raise, FastAPI's HTTPException for one."""
+
+    status_code = 422
+
+
+class TestFailuresAfterTheAnswer:
+    @pytest.mark.parametrize("error", [WebError(), ConnectionRefusedError("database")])
+    def test_a_body_that_fails_for_its_own_reasons_is_not_given_its_money_back(
+        self, router, server, client, error
+    ):
+        """The answer was billed; that a database then refused proves nothing about it."""
+
+        @route(router=router)
+        def answer(question, *, model=MINI, max_completion_tokens=256):
+            client.chat.completions.create(
+                model=model, messages=HELLO, max_completion_tokens=max_completion_tokens
+            )
+            raise error
+
+        with pytest.raises(type(error)):
+            answer("why?")
+        assert len(server.billed) == 1
+        assert [state for state, _ in attempts(router)] == ["estimated"]
+
+    @pytest.mark.parametrize(("step", "state"), [(status(429), "released"), (cut(), "estimated")])
+    def test_what_the_providers_sdk_says_is_believed(self, router, server, client, step, state):
+        """Its error counts, not the body's own one round it: refused is free, a broken line is not."""
+        server.then(step)
+
+        @route(router=router)
+        def answer(question, *, model=MINI, max_completion_tokens=256):
+            try:
+                client.chat.completions.create(model=model, messages=HELLO)
+            except openai.APIError as err:
+                raise WebError from err
+
+        with pytest.raises(WebError):
+            answer("why?")
+        assert [row for row, _ in attempts(router)] == [state]
 
 
 class TestBank:

@@ -8,6 +8,7 @@ import sys
 import threading
 import types
 
+import openai
 import pytest
 from http_support import BIG, MINI, NOON, attempts, cost, day, make_router, reply, write_config
 from stream_support import booked, tokens, watched
@@ -27,6 +28,12 @@ from budgetroute.clock import ManualClock, WallClock
 from budgetroute.stores import DiskStore, MemoryStore
 
 WORDS = ["one ", "two ", "three ", "four "]
+
+
+def refused_connection():
+    error = openai.APIConnectionError(request=None)
+    error.__cause__ = ConnectionRefusedError()
+    return error
 
 
 @pytest.fixture
@@ -327,7 +334,7 @@ class TestEndings:
 
     @pytest.mark.parametrize(
         ("error", "state"),
-        [(ConnectionRefusedError(), "released"), (ZeroDivisionError(), "estimated")],
+        [(refused_connection(), "released"), (ZeroDivisionError(), "estimated")],
     )
     def test_a_failure_before_the_first_item(self, router, error, state):
         """Before anything came, the error says whether it can have cost something."""

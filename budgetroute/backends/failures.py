@@ -21,15 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-__all__ = ["billing_of", "is_model_missing", "is_retryable", "retry_after"]
+__all__ = ["billing_of", "is_model_missing", "is_retryable", "provider_error", "retry_after"]
 
 _DEPTH = {
     "litellm": 0,
     **dict.fromkeys(("anthropic", "botocore", "google", "openai"), 1),
+    **dict.fromkeys(
+        ("cerebras", "cohere", "groq", "mistralai", "ollama", "together", "xai_sdk"), 1
+    ),
     **dict.fromkeys(("httpx", "httpx2", "requests"), 2),
     **dict.fromkeys(("aiohttp", "httpcore", "httpcore2", "urllib3"), 3),
     **dict.fromkeys(("anyio", "h11"), 4),
 }
+_SDK = 1  # and above: what only speaks to models; below lies what anybody uses
 _BOTTOM = 5
 _NEVER_CONNECTED = frozenset({
     "ClientConnectorError", "ConnectError", "ConnectTimeout", "ConnectTimeoutError",
@@ -76,6 +80,15 @@ def billing_of(exc: BaseException) -> Literal["not_sent", "refused", "unknown"]:
     if found.kind == "status" and found.status in _HTTP_ERRORS and found.status not in _TIMED_OUT:
         return "refused"
     return "unknown"
+
+
+def provider_error(exc: BaseException) -> BaseException | None:
+    """Return what a model provider's SDK raised, `exc` or among its causes; None if nothing did.
+
+    A function's body may fail for reasons of its own after a billed answer: its web framework's
+    `HTTPException(422)`, a refused database, a webhook's 503. They say nothing about the call.
+    """
+    return next((link for link in _chain(exc) if _depth(link) <= _SDK), None)
 
 
 def is_retryable(exc: BaseException) -> bool:

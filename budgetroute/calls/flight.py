@@ -10,7 +10,7 @@ import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
-from budgetroute.backends.failures import billing_of
+from budgetroute.backends.failures import billing_of, provider_error
 from budgetroute.backends.usage import read_usage
 from budgetroute.calls.meters import land_waiting
 from budgetroute.calls.partial import Tally, is_chunk
@@ -176,7 +176,7 @@ class Flight:
         """
         if self._landed:
             return
-        unknown = not isinstance(error, self._unsent) and billing_of(error) == "unknown"
+        unknown = not (isinstance(error, self._unsent) or self._is_free(error))
         if self._is_recorded:
             seen = len(self._usages) + sum(tally.started for tally in self._tallies)
             self._settle(complete=not unknown or seen >= self.request.calls)
@@ -228,6 +228,14 @@ class Flight:
     def _is_recorded(self) -> bool:
         started = any(tally.started for tally in self._tallies)
         return bool(self._usages) or bool(self._unread) or started
+
+    def _is_free(self, error: BaseException) -> bool:
+        """Say whether an error proves that the call costs nothing.
+
+        What a function's body raises speaks of the call only if it came through an SDK.
+        """
+        told = provider_error(error) if self.request.hidden_input else error
+        return told is not None and billing_of(told) != "unknown"
 
     def _take_chunk(self, chunk: object) -> None:
         if self._chunks is None or self._chunks.is_final:
