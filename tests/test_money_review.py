@@ -10,16 +10,27 @@ from datetime import timedelta
 
 import openai
 import pytest
-from helpers.world import World, asked
-from http_support import BIG, DEAR, HELLO, MINI, NOON, attempts, make_router, openai_client, reply
+from helpers.world import MODELS, World, asked
+from http_support import (
+    BIG,
+    DEAR,
+    HELLO,
+    MINI,
+    NOON,
+    attempts,
+    make_router,
+    openai_client,
+    reply,
+)
 
 from budgetroute import ConfigError, last_decision, pin, record, route
 from budgetroute.billing import services_asked
 from budgetroute.clock import ManualClock
 from budgetroute.records import Usage
+from budgetroute.router.bills import billed
 from budgetroute.stores import DiskStore
 from budgetroute.testing import ScriptedServer, cut, status
-from budgetroute.units import micros_from_time
+from budgetroute.units import micros_from_time, pico_from_usd
 
 LONG_TOOL = {
     "type": "function",
@@ -222,6 +233,15 @@ class TestFailuresAfterTheAnswer:
         with pytest.raises(WebError):
             answer("why?")
         assert [row for row, _ in attempts(router)] == [state]
+
+
+def test_a_dearer_variant_is_no_snapshot_of_the_planned_model(world):
+    """`mid-32k` answered where `mid` was asked is billed at its own, known price."""
+    more = '[models."mid-32k"]\nprice = { input = 2.0, output = 8.0 }\nlike = "mid"\n'
+    facts = world.router(models=MODELS + more).equipment.facts
+    usage = Usage(100, 10, model="mid-32k")
+    amount, key = billed([usage], model="mid", price=facts("mid").price, fixed=False, facts=facts)
+    assert (amount, key) == (pico_from_usd("0.00028"), "mid-32k")
 
 
 class TestBank:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from budgetroute.units import Pico
 
 logger = logging.getLogger("budgetroute.spend")
+_SNAPSHOT = re.compile(r"[-@:]\d+(?:[-.]\d+)*")
+"""A date or a number; letters make another model (`gpt-4-32k`)."""
 
 
 def billed(
@@ -67,13 +70,14 @@ def same_model(planned: str, answered: str) -> bool:
 
     >>> same_model("openai/gpt-4o-mini", "gpt-4o-mini-2024-07-18"), same_model("gpt-4", "gpt-4o")
     (True, False)
+    >>> same_model("gpt-4", "gpt-4-0613"), same_model("gpt-4", "gpt-4-32k")
+    (True, False)
     """
     mine, theirs = planned.rsplit("/", 1)[-1].lower(), answered.rsplit("/", 1)[-1].lower()
     if mine == theirs:
         return True
     longer, shorter = (theirs, mine) if len(theirs) > len(mine) else (mine, theirs)
-    rest = longer.removeprefix(shorter)
-    return rest != longer and bool(rest) and rest[0] in "-@:" and rest[1:2].isdigit()
+    return longer.startswith(shorter) and bool(_SNAPSHOT.fullmatch(longer, len(shorter)))
 
 
 def merged(usages: Sequence[Usage]) -> Usage | None:
