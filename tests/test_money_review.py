@@ -28,6 +28,7 @@ from budgetroute.billing import services_asked
 from budgetroute.clock import ManualClock
 from budgetroute.records import Usage
 from budgetroute.router.bills import billed
+from budgetroute.router.overheads import Overheads
 from budgetroute.stores import DiskStore
 from budgetroute.testing import ScriptedServer, cut, status
 from budgetroute.units import micros_from_time, pico_from_usd
@@ -242,6 +243,17 @@ def test_a_dearer_variant_is_no_snapshot_of_the_planned_model(world):
     usage = Usage(100, 10, model="mid-32k")
     amount, key = billed([usage], model="mid", price=facts("mid").price, fixed=False, facts=facts)
     assert (amount, key) == (pico_from_usd("0.00028"), "mid-32k")
+
+
+def test_processes_that_start_together_keep_the_largest_overhead(world):
+    """The second to write must not forget the most that the first one saw: it is what is reserved."""
+    one, other = (Overheads(world.store, app="test") for _ in range(2))
+    for overheads in (one, other):
+        overheads.of("answer", default=4000)
+    one.learn("answer", reported=10_000, counted=0)
+    other.learn("answer", reported=10, counted=0)
+    later = Overheads(world.store, app="test")
+    assert min(each.of("answer", default=4000).bound for each in (other, later)) >= 10_000
 
 
 class TestBank:

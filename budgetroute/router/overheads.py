@@ -38,6 +38,7 @@ class _Seen:
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=KEPT))
     written_max: int = 0
     since_write: int = 0
+    loaded: int | None = 0  # the version that was read; None once this process has written
 
 
 class Overheads:
@@ -74,15 +75,25 @@ class Overheads:
         if route not in self._seen:
             stored = self._store.load_plan(self._key(route))
             recent = _numbers(stored.value) if stored.value else []
-            self._seen[route] = _Seen(deque(recent, maxlen=KEPT), max(recent, default=0))
+            self._seen[route] = _Seen(
+                deque(recent, maxlen=KEPT), max(recent, default=0), loaded=stored.version
+            )
         return self._seen[route]
 
     def _write(self, route: str, seen: _Seen, top: int) -> None:
         key = self._key(route)
+        stored = self._store.load_plan(key)
+        if seen.loaded not in {
+            None,
+            stored.version,
+        }:  # another process, started alongside, was first
+            theirs = max(_numbers(stored.value or "[]"), default=top)
+            if theirs > top:
+                seen.recent.append(theirs)
+                top = theirs
         value = msgspec.json.encode(list(seen.recent)).decode()
-        version = self._store.load_plan(key).version
-        if kept(self._store, key, value, version=version):
-            seen.written_max, seen.since_write = top, 0
+        if kept(self._store, key, value, version=stored.version):
+            seen.written_max, seen.since_write, seen.loaded = top, 0, None
 
     def _key(self, route: str) -> str:
         return f"{self._app}|overhead|{route}"
