@@ -45,7 +45,7 @@ class Router:
         store: Store,
         *,
         observers: Sequence[Observer] = (),
-        new_id: Callable[[], str] = lambda: secrets.token_hex(6),
+        new_id: Callable[[], str] = lambda: secrets.token_hex(8),
     ) -> None:
         config = equipment.config
         self.config = config
