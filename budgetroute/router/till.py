@@ -93,6 +93,11 @@ class Till:
         try:
             booked = self.store.settle(bill)
         except StoreError as err:
+            if len(self._pending) == _PENDING:
+                logger.error(
+                    "%d settlements wait already; the oldest is dropped, its hold becomes an estimate",
+                    _PENDING,
+                )
             self._pending.append(bill)
             logger.warning(
                 "settlement of %s waits in memory, its hold stays: %s", bill.decision, err
