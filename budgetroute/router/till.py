@@ -94,7 +94,7 @@ class Till:
             booked = self.store.settle(bill)
         except StoreError as err:
             if len(self._pending) == _PENDING:
-                logger.error(
+                logger.critical(
                     "%d settlements wait already; the oldest is dropped, its hold becomes an estimate",
                     _PENDING,
                 )
