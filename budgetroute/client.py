@@ -52,6 +52,7 @@ class _Order:
     extra: dict[str, Any]
     attempts: int
     deadline: float
+    jitter: float
 
     def arguments(self, flight: Flight) -> dict[str, Any]:
         """Return what litellm is called with; the time left is the attempt's timeout."""
@@ -70,8 +71,7 @@ class _Order:
         asked = None if error is None else retry_after(error)
         if asked is not None:
             return asked
-        top = min(_BACKOFF_MAX_S, BACKOFF_S * 2.0**state.attempt_number)
-        return top * (0.5 + secrets.randbelow(1000) / 2000)
+        return self.jitter * min(_BACKOFF_MAX_S, BACKOFF_S * 2.0**state.attempt_number)
 
     def stop(self, state: RetryCallState) -> bool:
         """Say whether to give up: no attempt left, or the wait would outlast the deadline."""
@@ -228,7 +228,8 @@ def _order(  # noqa: PLR0913 - see `completion`
         timeout_s=limit,
         seed=tags.get("request_id"),
     )
-    return _Order(request, prompt, asked, rest, attempts, time.monotonic() + limit)
+    jitter = 0.5 + secrets.randbelow(1000) / 2000  # one draw: `stop` and `wait` must agree
+    return _Order(request, prompt, asked, rest, attempts, time.monotonic() + limit, jitter)
 
 
 def _turns(messages: Any) -> list[Any]:  # noqa: ANN401 - whatever was passed

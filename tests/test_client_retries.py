@@ -225,3 +225,18 @@ def test_the_last_error_is_raised_as_it_is(call, server):
     server.then(status(500, "first"), status(500, "second"), status(429, "third"))
     with pytest.raises(openai.RateLimitError, match="third"):
         call()
+
+
+def test_the_wait_that_was_judged_is_the_wait_that_is_taken():
+    """`stop` and `wait` share one draw: an attempt is never held for past its deadline."""
+    asked = [{"role": "user", "content": "Hi"}]
+    limits = {"route": "r", "prompt_type": None, "floor": None, "require": ()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BUDGETROUTE_BUDGET_DAILY_USD", "1")
+        patch.setenv("BUDGETROUTE_STORE_URL", "memory:")
+        order = client._order(
+            asked, "gpt-4o-mini", {},
+            **limits, providers=None, attempts=3, timeout=5.0, router=None,
+        )  # fmt: skip
+    state = SimpleNamespace(outcome=None, attempt_number=2)
+    assert len({order.wait(state) for _ in range(20)}) == 1

@@ -934,7 +934,7 @@ def test_a_machine_without_zones_is_told_what_to_install(folder: Folder, monkeyp
     def unknown(key: str) -> ZoneInfo:
         raise ZoneInfoNotFoundError(key)
 
-    monkeypatch.setattr("budgetroute.config.model.ZoneInfo", unknown)
+    monkeypatch.setattr("budgetroute.config.budget.ZoneInfo", unknown)
     monkeypatch.setattr("budgetroute.config.checks.available_timezones", set)
     message = folder.error(f"{BUDGET}timezone = 'Europe/Paris'\n")
     assert "`budget.timezone`" in message

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
+from budgetroute.config.budget import BudgetConfig, PacingConfig, StoreConfig
 from budgetroute.config.environment import is_disabled
 from budgetroute.config.load import load_config
 from budgetroute.config.model import (
-    BudgetConfig,
     ClassifyConfig,
     Config,
     ModelConfig,
-    PacingConfig,
     RouteConfig,
-    StoreConfig,
     TypeConfig,
 )
 

@@ -12,7 +12,8 @@ from budgetroute.config.wording import closest, did_you_mean, dotted, found, mas
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from budgetroute.config.model import Config, PacingConfig
+    from budgetroute.config.budget import PacingConfig
+    from budgetroute.config.model import Config
     from budgetroute.config.shape import KeyPath
     from budgetroute.errors import ConfigError
 
