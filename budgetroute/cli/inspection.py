@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from budgetroute.calls.carry import Carrier
 from budgetroute.calls.routers import set_default_router
 from budgetroute.cli.report import Finding, Section, failed
 from budgetroute.cli.wording import counted
 from budgetroute.clock import WallClock
-from budgetroute.decorate.carry import Carrier
 from budgetroute.errors import BudgetRouteError, ConfigError, NoEligibleAction
 from budgetroute.records import AXES
 from budgetroute.router import Router

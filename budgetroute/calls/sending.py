@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from budgetroute.calls.said import Said
-    from budgetroute.decorate.shape import Shape
+    from budgetroute.calls.shape import Shape
     from budgetroute.records import Action
     from budgetroute.router import Router
 

@@ -10,16 +10,16 @@ from budgetroute.billing import services_asked
 from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
 from budgetroute.calls.routers import default_router, usual_cap
 from budgetroute.calls.said import EXTRA_BODY, ROUTED, Said, said_in, usage_asked
+from budgetroute.calls.sending import cap_name, parts_for, put
 from budgetroute.context import current_pins, current_runs, current_tags
-from budgetroute.decorate.sending import cap_name, parts_for, put
 from budgetroute.errors import ConfigError
 from budgetroute.records import Action, Pins, Plan, Request
 
 if TYPE_CHECKING:
     import inspect
 
-    from budgetroute.decorate.options import Options
-    from budgetroute.decorate.shape import Shape
+    from budgetroute.calls.options import Options
+    from budgetroute.calls.shape import Shape
     from budgetroute.records import Decision
     from budgetroute.router import Router
 
