@@ -34,6 +34,7 @@ __all__ = [
     "Window",
     "admit",
     "expire",
+    "outlived",
     "period_bounds",
     "period_id",
     "release",
@@ -42,17 +43,24 @@ __all__ = [
     "slots_of",
 ]
 
-Kind: TypeAlias = Literal["day", "week", "month", "run"]
+Kind: TypeAlias = Literal["day", "week", "month", "total", "run"]
 
 RUN_PERIOD = "once"
 """The one period of a run."""
+TOTAL_PERIOD = "total"
+"""The one period of a limit that never starts anew."""
+ONE_OF_MANY = "#"
+"""Stands in the key of a scope that is one of many, before its value's hash."""
 RETENTION = 35 * 86_400 * 10**6
-"""Microseconds that attempts and arrivals are kept: a month and its late bills. Sums stay."""
+"""Microseconds that attempts and arrivals are kept: a month and its late bills. Sums stay, save
+those of ended periods of scopes that are one of many (`outlived`)."""
 EXPIRED_RECORD = '{"source":"estimated","why":"the lease ran out"}'
 """The outcome of an attempt that nobody settled."""
 NO_CHANGE = Balance()
 """The change that changes nothing."""
-_KINDS = ("day", "week", "month", "run")
+_KINDS = ("day", "week", "month", "total", "run")
+_ENDLESS = {"run": RUN_PERIOD, "total": TOTAL_PERIOD}
+_WEEKDAYS = range(7)
 _HOURS = range(24)
 _DAY = timedelta(days=1)
 _NOTHING = (0, 0, 0, 0, 0)
@@ -63,64 +71,95 @@ class Window:
     """How long a limit runs before it starts anew.
 
     Attributes:
-        kind: a calendar day, week (from Monday) or month, or one run.
+        kind: a calendar day, week or month, `total` (never anew), or one run.
         zone: where the calendar hangs; a day there has 23 or 25 hours when the clocks change.
         reset_hour: the wall-clock hour at which a day begins.
+        week_start: the day a week begins with, 0 = Monday to 6 = Sunday.
     """
 
     kind: Kind
     zone: tzinfo = UTC
     reset_hour: int = 0
+    week_start: int = 0
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
             raise ValueError(f"a window is one of {', '.join(_KINDS)}; found {self.kind!r}")
         if self.reset_hour not in _HOURS:
             raise ValueError(f"reset_hour must be 0 to 23; found {self.reset_hour!r}")
+        if self.week_start not in _WEEKDAYS:
+            raise ValueError(f"week_start must be 0 (Monday) to 6; found {self.week_start!r}")
 
 
 def period_id(window: Window, at: datetime) -> str:
     """Name the period that `at` (aware) falls in.
 
-    Ids never go backwards while time goes forwards, also when the clocks are put back.
+    Ids never go backwards while time goes forwards, also when the clocks are put back. A week that
+    does not begin on Monday is named by its first day.
 
     >>> at = datetime(2026, 11, 29, 12, tzinfo=UTC)
-    >>> [period_id(Window(kind), at) for kind in ("day", "week", "month", "run")]
-    ['day:2026-11-29', 'week:2026-W48', 'month:2026-11', 'once']
+    >>> [period_id(Window(kind), at) for kind in ("day", "week", "month", "total", "run")]
+    ['day:2026-11-29', 'week:2026-W48', 'month:2026-11', 'total', 'once']
+    >>> period_id(Window("week", week_start=6), at)
+    'week:2026-11-29'
     """
-    if window.kind == "run":
-        return RUN_PERIOD
-    day = _budget_day(window, at)
+    if window.kind in _ENDLESS:
+        return _ENDLESS[window.kind]
+    return _named(window, _budget_day(window, at))
+
+
+def _named(window: Window, day: date) -> str:
     if window.kind == "day":
         return f"day:{day.isoformat()}"
-    if window.kind == "week":
-        year, week, _ = day.isocalendar()
-        return f"week:{year:04d}-W{week:02d}"
-    return f"month:{day.year:04d}-{day.month:02d}"
+    if window.kind == "month":
+        return f"month:{day.year:04d}-{day.month:02d}"
+    if window.week_start:
+        return f"week:{_calendar(window, day)[0].isoformat()}"
+    year, week, _ = day.isocalendar()
+    return f"week:{year:04d}-W{week:02d}"
 
 
 def period_bounds(window: Window, at: datetime) -> tuple[datetime, datetime]:
     """Return when the period of `at` begins and when the next one does, aware UTC.
 
     Raises:
-        ValueError: for a run, whose end is not known.
+        ValueError: for a run, whose end is not known, and for `total`, which has none.
 
     >>> start, end = period_bounds(Window("day"), datetime(2026, 11, 29, 12, tzinfo=UTC))
     >>> start.isoformat(), end.isoformat()
     ('2026-11-29T00:00:00+00:00', '2026-11-30T00:00:00+00:00')
     """
-    if window.kind == "run":
-        raise ValueError("a run has no bounds; ask for those of a day, a week or a month")
-    first, after = _calendar(window.kind, _budget_day(window, at))
+    if window.kind in _ENDLESS:
+        raise ValueError(f"a {window.kind} has no bounds; ask for those of a day, week or month")
+    first, after = _calendar(window, _budget_day(window, at))
     return _day_start(window, first), _day_start(window, after)
 
 
-def _calendar(kind: Kind, day: date) -> tuple[date, date]:
-    if kind == "day":
+def outlived(before: datetime) -> tuple[tuple[str, str], ...]:
+    """Return half-open ranges of ids of the periods that had ended at `before` in every zone.
+
+    They hold only ids of days, weeks and months: totals and runs never end.
+
+    >>> outlived(datetime(2026, 11, 29, tzinfo=UTC))[0]
+    ('day:', 'day:2026-11-27')
+    """
+    day = before.astimezone(UTC).date() - 2 * _DAY  # a zone may lag by a day, a reset by another
+    week = day - 7 * _DAY
+    year, number, _ = week.isocalendar()
+    return (
+        ("day:", f"day:{day.isoformat()}"),
+        ("week:", f"week:{week.isoformat()}"),
+        (f"week:{year:04d}-W", f"week:{year:04d}-W{number:02d}"),
+        ("month:", f"month:{day.year:04d}-{day.month:02d}"),
+    )
+
+
+def _calendar(window: Window, day: date) -> tuple[date, date]:
+    if window.kind == "day":
         return day, day + _DAY
-    if kind == "week":
-        monday = day - day.weekday() * _DAY
-        return monday, monday + 7 * _DAY
+    if window.kind == "week":
+        first = day - (day.weekday() - window.week_start) % 7 * _DAY
+        return first, first + 7 * _DAY
     first = day.replace(day=1)
     return first, (first + 31 * _DAY).replace(day=1)
 

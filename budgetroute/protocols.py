@@ -80,6 +80,17 @@ class Store(Protocol):
         """Write the plan if its version is still `expected_version`; say whether it was."""
         ...
 
+    def mark(self, slot: Slot, name: str) -> bool:
+        """Set a mark on a slot; say whether it is new, to exactly one of all that ask.
+
+        Marks of an ended period are dropped with the sums of scopes that are one of many.
+        """
+        ...
+
+    def scope_key(self) -> bytes:
+        """Return the secret that tag values are hashed with: one for all that share the store."""
+        ...
+
     def history(self, scope: str) -> Mapping[str, Balance]:
         """Return period id → sums of every period this scope has."""
         ...

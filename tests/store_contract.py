@@ -353,6 +353,62 @@ class StoreContract:
         assert [entry.attempt for entry in store.recent(2)] == ["d3#1", "d2#1"]
         assert store.recent(0) == ()
 
+    # marks and the key of scopes
+
+    def test_a_mark_is_new_once(self, store):
+        """A slot's mark is new to the first who sets it; other slots and names have their own."""
+        assert store.mark(DAY, "warn:0.8")
+        assert not store.mark(DAY, "warn:0.8")
+        assert store.mark(DAY, "warn:1")
+        assert store.mark(USER, "warn:0.8")
+        store.close()
+        assert not store.mark(USER, "warn:0.8")
+
+    def test_a_mark_is_new_to_one_of_many_threads(self, store):
+        """Of eight threads that set it at once, one is told that it is new."""
+        barrier, told = threading.Barrier(8), []
+
+        def work():
+            barrier.wait()
+            told.append(store.mark(DAY, "warn:0.8"))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(told) == [False] * 7 + [True]
+
+    def test_the_key_of_scopes_stays(self, store):
+        """It has 32 bytes and is the same at every asking."""
+        key = store.scope_key()
+        assert len(key) == 32
+        store.close()
+        assert store.scope_key() == key
+
+    def test_sums_of_scopes_that_are_one_of_many_go_after_35_days(self, store):
+        """Of ended days, weeks and months; totals, runs and scopes of their own stay for ever."""
+        periods = ["day:2026-11-29", "week:2026-W48", "week:2026-11-29", "month:2026-11", "total"]
+        scopes = ["app|limit:a#1", "app|limit:a"]
+        slots = [Slot(scope, period) for scope in scopes for period in [*periods, "once"]]
+        store.reserve(ask("d#1", limits=[Limit(slot, None) for slot in slots]))
+        store.settle(bill("d#1", slots=tuple(slots)))
+        assert all(store.mark(slot, "warn:1") for slot in slots)
+        store.sweep(AT + 40 * DAYS + 35 * DAYS)
+        assert sorted(store.history(scopes[0])) == ["once", "total"]
+        assert len(store.history(scopes[1])) == 6
+        assert [store.mark(slot, "warn:1") for slot in slots] == [True] * 4 + [False] * 8
+
+    def test_sums_of_running_periods_stay(self, store):
+        """Nothing of the last 35 days is dropped, nor of the week or month that began before."""
+        slots = [
+            Slot("app|limit:a#1", period)
+            for period in ("day:2026-11-29", "week:2026-W48", "week:2026-11-23", "month:2026-11")
+        ]
+        store.reserve(ask("d#1", limits=[Limit(slot, None) for slot in slots]))
+        store.sweep(AT + 35 * DAYS)
+        assert len(store.history("app|limit:a#1")) == 4
+
     # the plan
 
     def test_a_plan_is_written_by_compare_and_set(self, store):

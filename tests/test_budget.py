@@ -13,7 +13,14 @@ from budgetroute.budget import Window, admit, period_bounds, period_id
 from budgetroute.records import Ask, Attempt, Balance, Bill, Grant, Limit, Option, Refusal, Slot
 
 ZONES = ["UTC", "Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"]
-ODD_ZONES = ["America/St_Johns", "America/Sao_Paulo", "America/Havana", "Asia/Kathmandu"]
+MIDNIGHT_GAPS = ["Africa/Cairo", "Asia/Beirut", "America/Asuncion", "Atlantic/Azores"]
+ODD_ZONES = [
+    *MIDNIGHT_GAPS,
+    "America/St_Johns",
+    "America/Sao_Paulo",
+    "America/Havana",
+    "Asia/Kathmandu",
+]
 KINDS = ["day", "week", "month"]
 
 moments = st.datetimes(
@@ -24,6 +31,7 @@ windows = st.builds(
     st.sampled_from(KINDS),
     st.sampled_from(ZONES + ODD_ZONES).map(ZoneInfo),
     st.integers(0, 23),
+    st.integers(0, 6),
 )
 
 
@@ -111,6 +119,86 @@ def test_weeks_around_new_year_follow_iso():
         at("2026-12-28T00:00"),
         at("2027-01-04T00:00"),
     )
+
+
+@pytest.mark.parametrize("first", range(7))
+def test_a_week_begins_on_the_day_that_was_said(first):
+    """Seven days from that weekday at midnight; weeks from Monday have the ISO name."""
+    window = Window("week", ZoneInfo("Europe/Paris"), week_start=first)
+    start, end = period_bounds(window, at("2026-03-26T12:00"))
+    local = start.astimezone(ZoneInfo("Europe/Paris"))
+    assert (local.weekday(), local.hour) == (first, 0)
+    assert (end.astimezone(ZoneInfo("Europe/Paris")).date() - local.date()).days == 7
+    name = period_id(window, at("2026-03-26T12:00"))
+    assert name == (f"week:{local.date()}" if first else "week:2026-W13")
+
+
+def test_a_week_over_a_change_of_the_clocks_is_an_hour_shorter_or_longer():
+    """Seven calendar days: 167 hours in March, 169 in October."""
+    window = Window("week", ZoneInfo("Europe/Paris"))
+    hours = [
+        (end - start).total_seconds() / 3600
+        for start, end in (
+            period_bounds(window, at(day)) for day in ("2026-03-26T12:00", "2026-10-22T12:00")
+        )
+    ]
+    assert hours == [167, 169]
+
+
+@pytest.mark.parametrize(
+    ("month", "days"), [("2026-02", 28), ("2028-02", 29), ("2026-04", 30), ("2026-12", 31)]
+)
+def test_months_are_as_long_as_the_calendar_says(month, days):
+    """February of a leap year has 29 days."""
+    start, end = period_bounds(Window("month"), at(f"{month}-15T00:00"))
+    assert (end - start).days == days
+    assert period_id(Window("month"), end) > f"month:{month}"
+
+
+@pytest.mark.parametrize(
+    ("zone", "day"),
+    [
+        ("America/Sao_Paulo", "2018-11-04"),
+        ("Africa/Cairo", "2026-04-24"),
+        ("Asia/Beirut", "2026-03-29"),
+    ],
+)
+def test_a_day_whose_midnight_does_not_exist_begins_at_the_jump(zone, day):
+    """00:00 became 01:00: the day has 23 hours and the day before has 24."""
+    window = Window("day", ZoneInfo(zone))
+    start, end = period_bounds(window, at(f"{day}T12:00", zone))
+    assert start.astimezone(ZoneInfo(zone)).hour == 1
+    assert (end - start).total_seconds() == 23 * 3600
+    assert period_id(window, start - timedelta(microseconds=1)) < f"day:{day}"
+    assert period_id(window, start) == f"day:{day}"
+
+
+@pytest.mark.parametrize(("day", "hours"), [("2026-10-04", 23.5), ("2026-04-05", 24.5)])
+def test_half_an_hour_counts_too(day, hours):
+    """Lord Howe moves its clocks by thirty minutes; also where the reset hour is in the gap."""
+    zone = ZoneInfo("Australia/Lord_Howe")
+    start, end = period_bounds(Window("day", zone), at(f"{day}T12:00", "Australia/Lord_Howe"))
+    assert (end - start).total_seconds() == hours * 3600
+    skipped = Window("day", zone, reset_hour=2)  # 02:00 became 02:30
+    begun, _ = period_bounds(skipped, at("2026-10-04T12:00", "Australia/Lord_Howe"))
+    assert begun.astimezone(zone).time().isoformat() == "02:30:00"
+
+
+def test_a_total_never_starts_anew():
+    """It has one period and no bounds."""
+    assert period_id(Window("total"), at("2026-11-29T15:00")) == "total"
+    with pytest.raises(ValueError, match="a total has no bounds"):
+        period_bounds(Window("total"), at("2026-11-29T15:00"))
+
+
+@given(windows, moments, st.timedeltas(timedelta(0), timedelta(days=900)))
+def test_only_periods_that_ended_are_outlived(window, moment, later):
+    """Whatever the zone: an id in the ranges names a period that is over, and in time all are."""
+    name, (_, end) = period_id(window, moment), period_bounds(window, moment)
+    before = moment + later
+    over = any(first <= name < last for first, last in budget.outlived(before))
+    assert not over or end <= before
+    assert over or before < end + timedelta(days=18)
 
 
 def test_ids_do_not_go_back_where_midnight_repeats():

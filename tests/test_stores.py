@@ -1,8 +1,10 @@
 """The stores: one contract for all, and each step of one against each step of the other."""
 
 import os
+import sqlite3
 import stat
 import tempfile
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from budgetroute.clock import ManualClock
 from budgetroute.errors import StoreError
 from budgetroute.records import Arrival, Balance, Limit, Slot
-from budgetroute.stores import DiskStore, MemoryStore, open_store
+from budgetroute.stores import DiskStore, MemoryStore, open_store, rows
 from tests.store_contract import AT, DAY, MINUTE, NOON, StoreContract, ask, bill
 
 
@@ -92,6 +94,49 @@ def test_the_ledger_outlives_its_store(tmp_path, clock):
     assert second.arrivals("") == {("g", "b"): 1}
     assert second.load_plan("app").value == "a"
     second.close()
+
+
+def test_the_key_of_scopes_is_private_and_shared(tmp_path, clock):
+    """`scopes.key` is readable by its owner only; every store of the folder has the same key."""
+    one, two = (DiskStore(tmp_path / "store", clock) for _ in range(2))
+    assert one.scope_key() == two.scope_key()
+    assert stat.S_IMODE((tmp_path / "store" / "scopes.key").stat().st_mode) == 0o600
+    assert MemoryStore(clock).scope_key() != MemoryStore(clock).scope_key()
+
+
+@pytest.mark.parametrize("damage", ["", "abc", "zz" * 32, "00" * 31])
+def test_a_damaged_key_of_scopes_is_never_replaced(tmp_path, clock, damage):
+    """Users' sums would start from zero under another key: it is an error that says so."""
+    store = DiskStore(tmp_path / "store", clock)
+    store.scope_key()
+    store.close()
+    (tmp_path / "store" / "scopes.key").write_text(damage)
+    with pytest.raises(StoreError, match="start from zero"):
+        DiskStore(tmp_path / "store", clock).scope_key()
+
+
+def test_a_ledger_of_the_first_schema_is_brought_up_to_date(tmp_path, clock):
+    """What is in it stays, and marks can be set."""
+    first = DiskStore(tmp_path / "store", clock)
+    first.reserve(ask())
+    first.close()
+    with closing(sqlite3.connect(tmp_path / "store" / "ledger.db")) as ledger:
+        ledger.executescript("DROP TABLE marks; DROP INDEX sums_of_many; PRAGMA user_version = 1;")
+    second = DiskStore(tmp_path / "store", clock)
+    assert second.snapshot([DAY])[0].held == 100
+    assert second.mark(DAY, "warn:1")
+    second.close()
+
+
+def test_what_outlived_its_use_is_found_by_an_index(disk):
+    """A million users' sums are not read to find those that can go."""
+    disk.reserve(ask())
+    disk.close()
+    with closing(sqlite3.connect(disk.path / "ledger.db")) as ledger:
+        for query in (rows._OUTLIVED, rows._DROP_SUMS, rows._DROP_MARKS):
+            values = ("day:", "day:2026-11-01", 5)[: query.count("?")]
+            plan = " ".join(row[3] for row in ledger.execute(f"EXPLAIN QUERY PLAN {query}", values))
+            assert "_of_many (period>? AND period<?)" in plan, plan
 
 
 def test_two_stores_in_one_process_see_each_other(tmp_path, clock):

@@ -3,6 +3,7 @@
 from budgetroute.records.actions import AXES, Action, Axis, Pins, Plan
 from budgetroute.records.decisions import Candidate, CostSource, Decision, Request, Settlement
 from budgetroute.records.ledger import (
+    Applied,
     Arrival,
     Ask,
     Attempt,
@@ -24,6 +25,7 @@ from budgetroute.records.profiles import Cell, CellSource, ClassifierRef, Profil
 __all__ = [
     "AXES",
     "Action",
+    "Applied",
     "Arrival",
     "Ask",
     "Attempt",

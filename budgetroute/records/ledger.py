@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -38,6 +38,36 @@ class Limit:
     slot: Slot
     limit: Pico | None
     guard: Pico = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A limit that a call counts in, as it stood when the call was reserved.
+
+    Attributes:
+        name: as users know it: `day`, `week`, `month`, `run:ID`, or the name of its table.
+        window: `day`, `week`, `month`, `total` or `run`.
+        slot: where the money is counted.
+        usd: the limit in pico-dollars; None = counted only.
+        first: what settled + held must stay under at first; None where the limit is soft.
+        last: what they must stay under once service degrades; None = never refused.
+        warn: shares of `usd` that are told of, once per period.
+        value: the tag's value, for a limit that is one of many; never stored nor logged.
+    """
+
+    name: str
+    window: str
+    slot: Slot
+    usd: Pico | None
+    first: Pico | None
+    last: Pico | None
+    warn: tuple[float, ...] = ()
+    value: str | None = field(default=None, repr=False)
+
+    @property
+    def is_soft(self) -> bool:
+        """Say whether the limit only tells and never refuses."""
+        return self.usd is not None and self.last is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from budgetroute.stores import rows
 from budgetroute.stores.ledger import LedgerFile
 from budgetroute.stores.messages import reserved_twice, sole_decision
 from budgetroute.stores.plans import PlanFolder
+from budgetroute.stores.secrecy import secret
+from budgetroute.units import time_from_micros
 
 if TYPE_CHECKING:
     import os
@@ -47,6 +49,7 @@ class DiskStore:
         self.path = Path(path).expanduser().absolute()
         self._clock = clock
         self._ledger = LedgerFile(self.path, clock, patience_s=patience_s)
+        self._key: bytes | None = None
         self._plans = PlanFolder(self.path / "plan", clock, patience_s=patience_s)
 
     def now(self) -> datetime:
@@ -76,6 +79,11 @@ class DiskStore:
         before = at - budget.RETENTION
         if self._ledger.read(lambda ledger: rows.older_than(ledger, before)):
             self._ledger.write(lambda ledger: rows.forget(ledger, before, _FORGOTTEN_AT_ONCE))
+        for first, last in budget.outlived(time_from_micros(before)):
+            if self._ledger.read(lambda ledger: rows.has_outlived(ledger, first, last)):  # noqa: B023 - called here
+                self._ledger.write(
+                    lambda ledger: rows.drop_outlived(ledger, first, last, _FORGOTTEN_AT_ONCE)  # noqa: B023
+                )
         return swept
 
     def snapshot(self, slots: Sequence[Slot]) -> tuple[Balance, ...]:
@@ -89,6 +97,18 @@ class DiskStore:
     def save_plan(self, key: str, value: str, *, expected_version: int) -> bool:
         """Write the plan if its version is still `expected_version`; say whether it was."""
         return self._plans.save(key, value, expected_version=expected_version)
+
+    def mark(self, slot: Slot, name: str) -> bool:
+        """Set a mark on a slot; say whether it is new, to exactly one of all that ask."""
+        if self._ledger.read(lambda ledger: rows.is_marked(ledger, slot, name)):
+            return False
+        return self._ledger.write(lambda ledger: rows.mark(ledger, slot, name))
+
+    def scope_key(self) -> bytes:
+        """Return the secret that tag values are hashed with, from `scopes.key` in the folder."""
+        if self._key is None:
+            self._key = secret(self.path / "scopes.key")
+        return self._key
 
     def history(self, scope: str) -> Mapping[str, Balance]:
         """Return period id → sums of every period this scope has."""

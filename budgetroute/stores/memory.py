@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from budgetroute import budget
 from budgetroute.records import Attempt, Balance, Booked, Entry, Grant, StoredPlan
 from budgetroute.stores.messages import reserved_twice, sole_decision
+from budgetroute.units import time_from_micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _EMPTY = Balance()
 _NO_PLAN = StoredPlan(None, 0)
+_PRUNED_EVERY = 3_600 * 10**6  # microseconds
 
 
 @dataclass(slots=True)
@@ -56,6 +59,9 @@ class MemoryStore:
         self._closed: dict[str, None] = {}
         self._arrivals: dict[str, dict[str, tuple[int, int]]] = {}
         self._plans: dict[str, StoredPlan] = {}
+        self._marks: set[tuple[Slot, str]] = set()
+        self._key = secrets.token_bytes(32)
+        self._pruned = 0
         self._oldest: float = math.inf
 
     def now(self) -> datetime:
@@ -113,6 +119,8 @@ class MemoryStore:
                 self._apply(row.slots, change)
                 self._close(row, after, at, budget.EXPIRED_RECORD)
             self._forget(at - budget.RETENTION)
+            if at - self._pruned >= _PRUNED_EVERY:
+                self._prune(at)
             return len(expired)
 
     def snapshot(self, slots: Sequence[Slot]) -> tuple[Balance, ...]:
@@ -131,6 +139,17 @@ class MemoryStore:
                 return False
             self._plans[key] = StoredPlan(value, expected_version + 1)
             return True
+
+    def mark(self, slot: Slot, name: str) -> bool:
+        """Set a mark on a slot; say whether it is new, to exactly one of all that ask."""
+        with self._lock:
+            is_new = (slot, name) not in self._marks
+            self._marks.add((slot, name))
+            return is_new
+
+    def scope_key(self) -> bytes:
+        """Return the secret that tag values are hashed with; it ends with the store."""
+        return self._key
 
     def history(self, scope: str) -> Mapping[str, Balance]:
         """Return period id → sums of every period this scope has."""
@@ -222,6 +241,18 @@ class MemoryStore:
         rows = (row.at for row in self._rows.values())
         arrivals = (first for b in self._arrivals.values() for _, first in b.values())
         self._oldest = min(min(rows, default=math.inf), min(arrivals, default=math.inf))
+
+    def _prune(self, at: int) -> None:
+        """Drop sums and marks of periods long over, of scopes that are one of many."""
+        self._pruned = at
+        over = budget.outlived(time_from_micros(at - budget.RETENTION))
+
+        def is_kept(slot: Slot) -> bool:
+            lasts = not any(first <= slot.period < last for first, last in over)
+            return lasts or budget.ONE_OF_MANY not in slot.scope
+
+        self._sums = {slot: sums for slot, sums in self._sums.items() if is_kept(slot)}
+        self._marks = {(slot, name) for slot, name in self._marks if is_kept(slot)}
 
 
 def _entry(row: _Row) -> Entry:

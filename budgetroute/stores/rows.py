@@ -42,6 +42,17 @@ _ADOPT = (
     " closed_at, chosen, slots, decided, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, '{}', ?)"
 )
 _CLOSE = "UPDATE attempts SET state = ?, amount = ?, closed_at = ?, outcome = ? WHERE seq = ?"
+_OUTLIVED = (
+    "SELECT EXISTS (SELECT 1 FROM sums WHERE scope GLOB '*#*' AND period >= ? AND period < ?)"
+)
+_DROP_SUMS = (
+    "DELETE FROM sums WHERE (scope, period) IN (SELECT scope, period FROM sums"
+    " WHERE scope GLOB '*#*' AND period >= ? AND period < ? LIMIT ?)"
+)
+_DROP_MARKS = (
+    "DELETE FROM marks WHERE (scope, period, name) IN (SELECT scope, period, name FROM marks"
+    " WHERE scope GLOB '*#*' AND period >= ? AND period < ? LIMIT ?)"
+)
 _ROW = "SELECT seq, slots, state, worst, expected, amount FROM attempts"
 _ENTRY = (
     "SELECT attempt, decision, at, closed_at, state, worst, expected, amount, slots, chosen,"
@@ -162,6 +173,29 @@ def forget(ledger: sqlite3.Connection, before: int, limit: int) -> None:
         ' (SELECT bucket, "group" FROM arrivals WHERE at < ? LIMIT ?)',
         (before, limit),
     )
+
+
+def is_marked(ledger: sqlite3.Connection, slot: Slot, name: str) -> bool:
+    """Say whether a slot has this mark."""
+    query = "SELECT EXISTS (SELECT 1 FROM marks WHERE scope = ? AND period = ? AND name = ?)"
+    return bool(ledger.execute(query, (slot.scope, slot.period, name)).fetchone()[0])
+
+
+def mark(ledger: sqlite3.Connection, slot: Slot, name: str) -> bool:
+    """Set a mark; say whether it is new."""
+    query = "INSERT OR IGNORE INTO marks (scope, period, name) VALUES (?, ?, ?)"
+    return ledger.execute(query, (slot.scope, slot.period, name)).rowcount == 1
+
+
+def has_outlived(ledger: sqlite3.Connection, first: str, last: str) -> bool:
+    """Say whether there are sums of scopes that are one of many for periods from `first` to `last`."""
+    return bool(ledger.execute(_OUTLIVED, (first, last)).fetchone()[0])
+
+
+def drop_outlived(ledger: sqlite3.Connection, first: str, last: str, limit: int) -> None:
+    """Delete those sums and their marks, at most `limit` of each."""
+    ledger.execute(_DROP_SUMS, (first, last, limit))
+    ledger.execute(_DROP_MARKS, (first, last, limit))
 
 
 def history(ledger: sqlite3.Connection, scope: str) -> Mapping[str, Balance]:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "carry_over", "prepare"]
 
-VERSION = 1
-"""Kept in `PRAGMA user_version`; a file of a later version is refused."""
+VERSION = 2
+"""Kept in `PRAGMA user_version`; an older file is brought up to it, a later one is refused."""
 
 # `sums` holds one row per scope and period for ever: money cannot be computed anew once attempts
 # are dropped. A sum beyond 64 bits would silently become a float, hence the checks.
@@ -56,6 +56,18 @@ CREATE TABLE arrivals (
 ) WITHOUT ROWID;
 CREATE INDEX arrivals_by_time ON arrivals (at);
 """
+# Sums of scopes that are one of many (`#`, budgetroute.budget.ONE_OF_MANY) are dropped in the end;
+# only they are in the index.
+_SINCE_2 = """
+CREATE TABLE marks (
+    scope TEXT NOT NULL,
+    period TEXT NOT NULL,
+    name TEXT NOT NULL,
+    PRIMARY KEY (scope, period, name)
+) WITHOUT ROWID;
+CREATE INDEX sums_of_many ON sums (period) WHERE scope GLOB '*#*';
+CREATE INDEX marks_of_many ON marks (period) WHERE scope GLOB '*#*';
+"""
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -67,17 +79,24 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
         return
-    if version != 0:
+    if version > VERSION:
         raise StoreError(
             f"ledger {path} has schema {version}, this budgetroute reads {VERSION}. Upgrade "
             f"budgetroute, or set [store] path to another folder."
         )
+    if version == 1:
+        _run(connection, _SINCE_2)
+        return
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
         raise StoreError(
             f"{path} is a SQLite file of something else, not a ledger. Set [store] path to "
             f"another folder, or move the file away."
         )
-    connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {VERSION};COMMIT;")
+    _run(connection, _TABLES + _SINCE_2)
+
+
+def _run(connection: sqlite3.Connection, statements: str) -> None:
+    connection.executescript(f"BEGIN IMMEDIATE;{statements}PRAGMA user_version = {VERSION};COMMIT;")
 
 
 def carry_over(damaged: Path, connection: sqlite3.Connection) -> int:
