@@ -93,6 +93,8 @@ def decided_fields(decision: Decision) -> dict[str, object]:
     if first.source != "measured":
         fields["curve"] = first.source
     fields["held"] = format_usd(first.worst)
+    if first.declared is not None:
+        fields["raised"] = f"{first.raised}; declared {format_usd(first.declared)}"
     fields["day"] = _day(decision.limit, decision.balance)
     return fields
 

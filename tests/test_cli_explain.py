@@ -9,7 +9,7 @@ import pytest
 from cli_support import STORE, cli_at
 from helpers.world import asked
 
-from budgetroute.records import Bill, Slot, Usage
+from budgetroute.records import Bill, Pins, Slot, Usage
 from budgetroute.router import Router
 from budgetroute.stores import MemoryStore
 from budgetroute.units import micros_from_time, usd_from_pico
@@ -50,6 +50,20 @@ def test_it_tells_the_decision_as_it_was_made(disk_world):
     assert first["held_usd"] == pytest.approx(decision.worst_usd)
     assert said["flips_to"] == decision.runner_up.action.label
     assert said["flips_at"] == pytest.approx(decision.flips_at)
+
+
+def test_a_raised_worst_case_is_told(disk_world):
+    """What would be held, and which crossing of calls before it makes it more."""
+    router = opened(disk_world)
+    request = asked(prompt_type="math", pins=Pins(model="large"))
+    router.settle(router.decide(request), [Usage(200, 5000)])
+    decision = router.decide(request)
+    said = told(disk_world, decision, "--json").json
+    assert said["raised"]["declared_usd"] == pytest.approx(decision.chosen.declared / 1e12)
+    assert said["raised"]["why"] == "4,374 output tokens beyond the cap"
+    assert "4,374 output tokens beyond the cap" in told(disk_world, decision).line
+    plain = router.decide(asked(prompt_type="math", pins=Pins(model="small")))
+    assert told(disk_world, plain, "--json").json["raised"] is None
 
 
 def test_the_columns_obey_the_rule(disk_world):

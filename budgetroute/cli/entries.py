@@ -44,6 +44,7 @@ class Decided(Struct, frozen=True):
     best: tuple[Ranked, ...] = ()
     steps: tuple[str, ...] = ()
     worst: tuple[float, ...] = ()
+    raised: dict[str, tuple[float, str]] = {}
     gated: dict[str, tuple[str, ...]] = {}
     why: str = ""
 

@@ -168,10 +168,17 @@ def _why(found: Story) -> Iterator[tuple[str, RenderableType]]:
         yield "Because", marked("warn", "the ledger kept no record of how this was decided")
         return
     yield "Because", plain(record.why)
+    if found.chosen in record.raised:
+        yield "", _raised(*record.raised[found.chosen])
     if found.passed_over:
         yield "", _passed_over(found.passed_over)
     elif found.flips_at and found.second is not None and "flips" not in record.why:
         yield "", _flip(found, found.flips_at, found.second)
+
+
+def _raised(declared: float, why: str) -> RenderableType:
+    text = f"{usd(declared)} would be held, but calls lately had {plain(why)}: more is held"
+    return marked("warn", text)
 
 
 def _passed_over(count: int) -> str:

@@ -102,6 +102,7 @@ class Story:
             "ranked": [self._ranked_json(row) for row in record.best],
             "gated": msgspec.to_builtins(record.gated),
             "why": record.why,
+            "raised": self._raised_json(),
             "flips_at": self.flips_at,
             "flips_to": None
             if self.flips_at is None or self.second is None
@@ -114,6 +115,13 @@ class Story:
         """Return λ·C and value·R − λ·C of a candidate."""
         spent = (self.record.price or 0.0) * row.cost
         return spent, self.record.gain(row) - spent
+
+    def _raised_json(self) -> dict[str, Any] | None:
+        """Return why more is held for the chosen action than its declared worst case."""
+        if self.chosen not in self.record.raised:
+            return None
+        declared, why = self.record.raised[self.chosen]
+        return {"declared_usd": declared, "why": why}
 
     def _ranked_json(self, row: Ranked) -> dict[str, Any]:
         spent, surplus = self.priced(row)

@@ -4,7 +4,7 @@
 `fixed` keeps it. Start-up λ comes from the profile's linear program.
 """
 
-from budgetroute.pacing.calibration import Calibration
+from budgetroute.pacing.calibration import Calibration, gamma_of, moved
 from budgetroute.pacing.dual import (
     DEFAULT_ETA,
     due,
@@ -32,7 +32,9 @@ __all__ = [
     "evenly",
     "fill",
     "floor_cost",
+    "gamma_of",
     "in_force",
+    "moved",
     "planned_share",
     "prepare",
     "resolved",

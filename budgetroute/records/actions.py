@@ -42,6 +42,18 @@ class Action:
     params: tuple[tuple[str, Any], ...] = ()
 
     @property
+    def family(self) -> str:
+        """Return what all caps of one choice share: the model and how it is to think.
+
+        >>> Action("gpt-5", 1024, cot=True, reasoning_effort="low").family
+        'gpt-5|cot|low'
+        """
+        if not self.cot and self.reasoning_effort is None:
+            return self.model
+        parts = [self.model, *["cot"] * self.cot, self.reasoning_effort or ""]
+        return "|".join(part for part in parts if part)
+
+    @property
     def label(self) -> str:
         """Return the short name used in logs and tables.
 

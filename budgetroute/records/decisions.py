@@ -82,7 +82,9 @@ class Candidate:
         worst: what is held for it.
         value: the weight on R.
         source: where its curve comes from; the least certain of the types mixed.
-        gamma: γ that `cost` contains: billed over predicted cost of its model lately.
+        gamma: γ that `cost` contains: billed over predicted cost of such calls lately.
+        declared: what would be held had no bill crossed it lately; None = that is what is held.
+        raised: why more is held, in words.
     """
 
     action: Action
@@ -92,6 +94,8 @@ class Candidate:
     value: float = 1.0
     source: CellSource = "measured"
     gamma: float = 1.0
+    declared: Pico | None = None
+    raised: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,8 @@ class Decision:
         stepped_down: candidates passed over because they did not fit the budget.
         shadowed: in shadow mode, what would have been chosen.
         images: images in the prompt, which `input_tokens` leaves out.
+        calls: responses that one reservation covers.
+        services: service tiers that were asked for.
     """
 
     id: str
@@ -143,6 +149,8 @@ class Decision:
     stepped_down: int = 0
     shadowed: Action | None = None
     images: int = 0
+    calls: int = 1
+    services: frozenset[str] = frozenset()
 
     @property
     def action(self) -> Action:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from budgetroute.pacing import Group, PacingPlan
     from budgetroute.records import Balance, Candidate, Limit, Request
+    from budgetroute.router.crossings import Crossings, Raised
     from budgetroute.router.equipment import Equipment
     from budgetroute.router.lanes import Lane
     from budgetroute.router.overheads import Overheads
@@ -106,12 +107,16 @@ class Chooser:
         equipment: lanes by route.
         pace: the shadow price.
         overheads: what functions add to prompts.
+        crossings: worst cases that were crossed lately.
     """
 
-    def __init__(self, equipment: Equipment, pace: Pace, overheads: Overheads) -> None:
+    def __init__(
+        self, equipment: Equipment, pace: Pace, *, overheads: Overheads, crossings: Crossings
+    ) -> None:
         self.equipment = equipment
         self.pace = pace
         self.overheads = overheads
+        self.crossings = crossings
         self.strict = equipment.config.strict
         self._floor: tuple[float, int] | None = None
         self._sizes: dict[str, MeanSize] = {}
@@ -126,7 +131,7 @@ class Chooser:
         """
         lane = self.equipment.lane(request.route)
         request = lane.completed(request)
-        sizing = self._sizing(lane, request)
+        sizing = self._sizing(lane, request, at)
         try:
             return self._routed(lane, request, sizing, draw, at)
         except ROUTING_FAILURES as err:
@@ -138,6 +143,7 @@ class Chooser:
         request = lane.completed(request)
         bound = lane.settings.input_tokens
         sizing = Sizing(request.size, 0.0, bound, request.calls, request.services)
+        sizing = _raised(sizing, request.route, self.crossings.last_seen)
         plan = self.pace.last_seen()
         try:
             pick = self._unheld(lane, request, sizing, draw, plan)
@@ -237,10 +243,10 @@ class Chooser:
         self._floor = (mean, min(count + 1, _FLOOR_MEMORY))
         return pico_estimate(_GUARD * mean * self.pace.calls_to_come(at))
 
-    def _sizing(self, lane: Lane, request: Request) -> Sizing:
+    def _sizing(self, lane: Lane, request: Request, at: int) -> Sizing:
         default = lane.settings.input_tokens if request.hidden_input else 0
         overhead = self.overheads.of(request.route, default=default)
-        return Sizing(
+        sizing = Sizing(
             request.size,
             overhead.expected,
             overhead.bound,
@@ -248,6 +254,7 @@ class Chooser:
             request.services,
             self.pace.factors,
         )
+        return _raised(sizing, request.route, self.crossings.raised(at))
 
     def _fallen_back(
         self,
@@ -274,6 +281,12 @@ class Chooser:
             plan_steps=plan.steps if plan else 0,
             fallback=told,
         )
+
+
+def _raised(sizing: Sizing, route: str, raised: Raised) -> Sizing:
+    if not raised:
+        return sizing
+    return replace(sizing, raised=raised, more_calls=raised.responses.get(route, 0))
 
 
 class MeanSize:
@@ -337,6 +350,8 @@ def decision_of(  # noqa: PLR0913 - one record of everything seen
         fallback=bool(pick.fallback),
         input_tokens=pick.sizing.counted,
         images=pick.sizing.size.images,
+        calls=pick.sizing.calls,
+        services=pick.sizing.services,
         stepped_down=stepped_down,
     )
 

@@ -10,8 +10,10 @@ from budgetroute.errors import StoreError
 from budgetroute.records import Ask, Bill, Decision, Refusal, Settlement, Usage
 from budgetroute.router.bills import billed, merged
 from budgetroute.router.choosing import Chooser, draw_of
+from budgetroute.router.crossings import Crossings
 from budgetroute.router.herald import Herald
 from budgetroute.router.holding import hold, lease_end, option
+from budgetroute.router.learning import learn
 from budgetroute.router.overheads import Overheads
 from budgetroute.router.paces import Pace
 from budgetroute.router.status import Status
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from budgetroute.protocols import Clock, Observer, Store
-    from budgetroute.records import Booked, CostSource, Request
+    from budgetroute.records import CostSource, Request
     from budgetroute.router.equipment import Equipment
     from budgetroute.units import Pico
 
@@ -67,7 +69,10 @@ class Router:
             calls_per_day=config.budget.calls_per_day,
             observers=(self.herald,),
         )
-        self.chooser = Chooser(equipment, self.pace, self.overheads)
+        self.crossings = Crossings(store, app=config.name)
+        self.chooser = Chooser(
+            equipment, self.pace, overheads=self.overheads, crossings=self.crossings
+        )
         self.uncounted = 0
         self._new_id = new_id
 
@@ -193,8 +198,7 @@ class Router:
         )
         if decision.slots:
             settlement = self._book(decision, settlement, amount, attempt)
-        if source == "reported" and not settlement.repeated:
-            self._learn(decision, usages)
+        learn(self, decision, settlement, usages)
         self.herald.settled(decision, settlement)
         return settlement
 
@@ -306,26 +310,14 @@ class Router:
         )
         if booked is None:
             return settlement
-        self._note(decision, settlement, booked, at)
+        if decision.slots[0] == self.pace.slot(at):
+            self.pace.saw(at, booked.balances[0])
         return replace(
             settlement,
             amount=booked.amount,
             balance=booked.balances[0],
             repeated=booked.repeated,
         )
-
-    def _note(self, decision: Decision, settlement: Settlement, booked: Booked, at: int) -> None:
-        """Let the pacer know the sums, and γ what the call cost next to what was predicted."""
-        if decision.slots[0] == self.pace.slot(at):
-            self.pace.saw(at, booked.balances[0])
-        solver = self.pace.solver
-        if solver is not None and settlement.source == "reported" and not booked.repeated:
-            chosen = decision.chosen
-            solver.billed(
-                decision.model,
-                predicted=chosen.cost / chosen.gamma,
-                billed=usd_from_pico(booked.amount),
-            )
 
     def _caught_up(self, decision: Decision) -> int:
         """Step a period that has ended before this bill counts in the next; return the time."""
@@ -338,18 +330,6 @@ class Router:
         except Exception as err:  # noqa: BLE001 - whatever the pacer meets, the bill is booked
             self.herald.warn(f"pacing of {decision.id} failed: {type(err).__name__}")
         return at
-
-    def _learn(self, decision: Decision, usages: Sequence[Usage]) -> None:
-        """Note what the function added to its prompt, for each of its requests."""
-        facts = self.equipment.facts(decision.model)
-        counted = decision.input_tokens * facts.ratio
-        counted += decision.images * (facts.image_tokens or 0)
-        try:
-            for usage in usages:
-                reported = usage.input_tokens
-                self.overheads.learn(decision.route, reported=reported, counted=counted)
-        except StoreError as err:
-            self.herald.warn(f"overhead of route {decision.route!r} not kept: {err}")
 
     def _uncounted(
         self, request: Request, decision_id: str, draw: float, err: StoreError

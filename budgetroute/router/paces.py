@@ -259,7 +259,7 @@ class Pace:
 
     @property
     def factors(self) -> Mapping[str, float]:
-        """Return γ by model: billed over predicted cost; models that are not there have 1."""
+        """Return γ by family of actions, billed over predicted cost; read with `gamma_of`."""
         return {} if self.solver is None else self.solver.factors
 
     def saw(self, at: int, balance: Balance) -> None:

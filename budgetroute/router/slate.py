@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from budgetroute import billing
+from budgetroute.pacing import gamma_of
 from budgetroute.policy import affordable_steps
 from budgetroute.records import Candidate, InputSize
+from budgetroute.router.crossings import NOTHING_RAISED, Raised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from budgetroute.records import Action, CellSource
     from budgetroute.router.table import Row
+    from budgetroute.units import Pico
 
 _CERTAINTY: tuple[CellSource, ...] = ("prior", "like", "interpolated", "pooled", "measured")
 _NO_SERVICE: frozenset[str] = frozenset()
@@ -32,7 +35,9 @@ class Sizing:
         overhead_bound: tokens the function adds, at most.
         calls: attempts that one reservation covers.
         services: service tiers that the request asks for.
-        factors: γ by model, billed over predicted cost; models that are not there have 1.
+        factors: γ by family of actions, billed over predicted cost.
+        raised: by how much worst cases were crossed lately.
+        more_calls: responses of the route lately, beyond `calls`.
     """
 
     size: InputSize
@@ -41,6 +46,8 @@ class Sizing:
     calls: int = 1
     services: frozenset[str] = frozenset()
     factors: Mapping[str, float] = field(default_factory=dict)
+    raised: Raised = NOTHING_RAISED
+    more_calls: int = 0
 
     @property
     def counted(self) -> float:
@@ -196,16 +203,16 @@ class Slate:
     def _gammas(self, factors: Mapping[str, float]) -> Any:  # noqa: ANN401 - an array
         kept = self._gamma
         if kept is None or kept[0] is not factors:
-            row = [factors.get(row.action.model, 1.0) for row in self.rows]
+            row = [gamma_of(factors, row.action.family) for row in self.rows]
             kept = self._gamma = (factors, self._np.array(row))
         return kept[1]
 
     def curve(self, prompt_type: str, tokens: float) -> tuple[tuple[str, float, float], ...]:
-        """Return (model, dollars at γ = 1, value·R) of each row for prompts of a type and size."""
+        """Return (family, dollars at γ = 1, value·R) of each row for prompts of a type and size."""
         sizing = Sizing(InputSize(round(tokens), 0), 0.0, 0)
         _, gain, cost = self._expect(((prompt_type, 1.0),), sizing)
-        models = [row.action.model for row in self.rows]
-        return tuple(zip(models, cost.tolist(), gain.tolist(), strict=True))
+        families = [row.action.family for row in self.rows]
+        return tuple(zip(families, cost.tolist(), gain.tolist(), strict=True))
 
     def _reprice_tiers(self, cost: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
         if self._tier is None or float(inputs.max()) <= self._tier:
@@ -217,14 +224,12 @@ class Slate:
 
     def _candidate(self, i: int, seen: _Expected, sizing: Sizing) -> Candidate | None:
         row = self.rows[i]
-        worst = row.worst(
-            sizing.size,
-            overhead=sizing.overhead_bound,
-            calls=sizing.calls,
-            services=sizing.services | _asked_service(row.action),
-        )
-        if worst is None:
+        worst = declared = _worst(row, sizing)
+        if declared is None or worst is None:
             return None
+        raised = raised_by(row.action, sizing) if sizing.raised else ""
+        if raised:
+            worst = max(declared, _raised_worst(row, sizing) or 0)
         reward, gain = seen.reward[i], seen.gain[i]
         known = not math.isnan(reward)
         return Candidate(
@@ -234,7 +239,9 @@ class Slate:
             worst=worst,
             value=gain / reward if known and reward > 0 else 1.0,
             source=self._sources[i],
-            gamma=sizing.factors.get(row.action.model, 1.0),
+            gamma=gamma_of(sizing.factors, row.action.family),
+            declared=declared if raised else None,
+            raised=raised,
         )
 
     def _shown(self, i: int, seen: _Expected, price: float) -> Mapping[str, Any]:
@@ -246,6 +253,40 @@ class Slate:
             "surplus": (0.0 if math.isnan(reward) else seen.gain[i]) - price * seen.cost[i],
             "source": self._sources[i],
         }
+
+
+def _worst(row: Row, sizing: Sizing) -> Pico | None:
+    return row.worst(
+        sizing.size,
+        overhead=sizing.overhead_bound,
+        calls=sizing.calls,
+        services=sizing.services | _asked_service(row.action),
+    )
+
+
+def _raised_worst(row: Row, sizing: Sizing) -> Pico | None:
+    """Return what is held where reports crossed a declared bound of the action lately."""
+    action, raised = row.action, sizing.raised
+    worst = row.worst(
+        sizing.size,
+        overhead=sizing.overhead_bound,
+        calls=sizing.calls + sizing.more_calls,
+        services=sizing.services | _asked_service(action),
+        beyond=raised.beyond.get(action.family, 0),
+    )
+    return None if worst is None else math.ceil(worst * raised.dearer.get(action.model, 1.0))
+
+
+def raised_by(action: Action, sizing: Sizing) -> str:
+    """Say in words why more than the declared worst case of an action is held; "" = it is not."""
+    beyond = sizing.raised.beyond.get(action.family, 0)
+    dearer = sizing.raised.dearer.get(action.model, 1.0)
+    parts = [
+        f"{beyond:,} output tokens beyond the cap" if beyond else "",
+        f"a price ×{dearer:.3g}" if dearer > 1 else "",
+        f"{sizing.more_calls} more responses" if sizing.more_calls else "",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def _asked_service(action: Action) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What the solving pacer works with: curves by group, traffic to come, and γ by model.
+"""What the solving pacer works with: curves by group, traffic to come, and γ by family of actions.
 
 Groups are (route, prompt type, input-size bin, pins). Each process knows the curves of the groups it
 serves and writes them to the store, so that any process can solve for all.
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from budgetroute.pacing import PaceView, PacingPlan, PacingRule, Program
     from budgetroute.protocols import Store
+    from budgetroute.records import Action
     from budgetroute.router.periods import Period
     from budgetroute.router.traffic import Traffic
     from budgetroute.units import Pico
@@ -33,7 +34,6 @@ logger = logging.getLogger("budgetroute.pace")
 
 _ENCODER = msgspec.json.Encoder()
 _CALIBRATION = msgspec.json.Decoder(Calibration)
-_NOTICED = 0.02  # γ that moved by less than this makes no new curves
 _TRIES = 5
 _WORTH_A_WRITE = 25  # calls
 _HORIZON = 1000.0  # requests
@@ -42,7 +42,7 @@ _BANKS = 2.0  # never further than two full banks: what does not fit into the ba
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A group's actions as (model, dollars of one call at γ = 1, reward), and its calls."""
+    """A group's actions as (family, dollars of one call at γ = 1, reward), and its calls."""
 
     points: tuple[tuple[str, float, float], ...]
     calls: int = 1
@@ -50,7 +50,7 @@ class Curve:
     def at(self, factors: Mapping[str, float]) -> tuple[tuple[float, float], ...]:
         """Return (dollars, reward) with γ applied."""
         n = self.calls
-        return tuple([(n * c * factors.get(m, 1.0), r) for m, c, r in self.points])
+        return tuple([(n * c * pacing.gamma_of(factors, f), r) for f, c, r in self.points])
 
 
 _CURVE = msgspec.json.Decoder(Curve)
@@ -60,7 +60,7 @@ class Solver:
     """Solves for λ.
 
     Attributes:
-        factors: γ by model; a new mapping when it moved.
+        factors: γ by family of actions; a new mapping when it moved.
         requests: how many are still to come, as of the last solution.
 
     Args:
@@ -118,11 +118,11 @@ class Solver:
             self._own[group] = (stamp, make)
             self._fresh.add(group)
 
-    def billed(self, model: str, *, predicted: float, billed: float) -> None:
+    def billed(self, action: Action, *, predicted: float, billed: float) -> None:
         """Note a settled call, for γ; dollars, the prediction at γ = 1."""
         with self._lock:
-            before = self._seen.get(model, (0.0, 0.0))
-            self._seen[model] = (before[0] + predicted, before[1] + billed)
+            before = self._seen.get(action.family, (0.0, 0.0))
+            self._seen[action.family] = (before[0] + predicted, before[1] + billed)
             self._calls += 1
 
     def replanned(self, plan: PacingPlan, view: PaceView, period: Period, at: int) -> PacingPlan:
@@ -170,7 +170,7 @@ class Solver:
             logger.debug("γ of %d calls was not kept: others kept writing", calls)
         per_request = usd_from_pico(view.limit) / max(1.0, self.traffic.expected_total)
         fresh = calibration.factors(per_request)
-        if _moved(self.factors, fresh):
+        if pacing.moved(self.factors, fresh):
             self.factors = fresh
 
     def _refresh(self, window: str) -> None:
@@ -229,7 +229,3 @@ def _calibration(value: str | None) -> Calibration:
     except msgspec.MsgspecError as err:
         logger.warning("kept γ cannot be read, calibration starts over: %s", err)
         return Calibration()
-
-
-def _moved(before: Mapping[str, float], after: Mapping[str, float]) -> bool:
-    return any(abs(after[m] / before.get(m, 1.0) - 1.0) > _NOTICED for m in after)

@@ -82,7 +82,13 @@ class Row:
         return input_tokens * self.input_usd + output_tokens * self.output_usd + self.fee_usd
 
     def worst(
-        self, size: InputSize, *, overhead: int, calls: int, services: frozenset[str] = frozenset()
+        self,
+        size: InputSize,
+        *,
+        overhead: int,
+        calls: int,
+        services: frozenset[str] = frozenset(),
+        beyond: int = 0,
     ) -> Pico | None:
         """Return the most the call can cost; None when its images cannot be bounded.
 
@@ -91,6 +97,7 @@ class Row:
             overhead: tokens that the function adds, at most.
             calls: attempts that one reservation covers.
             services: service tiers the request asks for; a tier that nobody asked for is not held.
+            beyond: output tokens that a response may have above its cap.
         """
         bound = billing.input_bound(
             size,
@@ -100,18 +107,14 @@ class Row:
         )
         if bound is None:
             return None
-        price, action = self.facts.price, self.action
+        price = self.facts.price
+        output = self.action.max_tokens * self.action.n + beyond
         if price.tiers or services:
             return billing.worst_case(
-                price,
-                input_bound=bound,
-                cap=action.max_tokens,
-                n=action.n,
-                calls=calls,
-                services=services,
+                price, input_bound=bound, cap=output, calls=calls, services=services
             )
         per_input, per_output = self.line
-        dearest = bound * per_input + action.max_tokens * action.n * per_output
+        dearest = bound * per_input + output * per_output
         return calls * (pico_from_atto(dearest) + price.request_fee)
 
 

@@ -82,10 +82,21 @@ def decision_record(pick: Pick, steps: Sequence[Candidate]) -> str:
             "best": pick.ranking.shown,
             "steps": [c.action.label for c in steps],
             "worst": [usd_from_pico(c.worst) for c in steps],
+            **_raised(steps),
             "gated": pick.gated,
             "why": reason_for(pick, steps[0]),
         }
     ).decode()
+
+
+def _raised(steps: Sequence[Candidate]) -> dict[str, Any]:
+    """Return label → (dollars that would be held had no bill crossed them, why more is held)."""
+    found = {
+        c.action.label: (usd_from_pico(c.declared), c.raised)
+        for c in steps
+        if c.declared is not None
+    }
+    return {"raised": found} if found else {}
 
 
 def settlement_record(decision: Decision, settlement: Settlement) -> str:

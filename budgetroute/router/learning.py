@@ -1,0 +1,69 @@
+"""What a settled call teaches: tokens that its function adds, γ, and bounds that it crossed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from budgetroute.errors import StoreError
+from budgetroute.router.crossings import crossings
+from budgetroute.units import micros_from_time, usd_from_pico
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from budgetroute.records import Decision, Settlement, Usage
+    from budgetroute.router.core import Router
+
+_TOLD = frozenset({"reported", "given"})
+
+
+def learn(
+    router: Router, decision: Decision, settlement: Settlement, usages: Sequence[Usage]
+) -> None:
+    """Take in a bill that was reported or given; estimates teach nothing."""
+    if settlement.repeated or settlement.source not in _TOLD:
+        return
+    _gamma(router, decision, settlement)
+    try:
+        _overheads(router, decision, usages)
+        _crossed(router, decision, settlement, usages)
+    except StoreError as err:
+        router.herald.warn(f"what a call of route {decision.route!r} used is not kept: {err}")
+
+
+def _gamma(router: Router, decision: Decision, settlement: Settlement) -> None:
+    """Tell γ what the call cost next to what was predicted."""
+    solver, chosen = router.pace.solver, decision.chosen
+    if solver is not None and decision.slots and settlement.balance is not None:
+        solver.billed(
+            chosen.action,
+            predicted=chosen.cost / chosen.gamma,
+            billed=usd_from_pico(settlement.amount),
+        )
+
+
+def _overheads(router: Router, decision: Decision, usages: Sequence[Usage]) -> None:
+    """Note what the function added to its prompt, for each of its requests."""
+    facts = router.equipment.facts(decision.model)
+    counted = decision.input_tokens * facts.ratio
+    counted += decision.images * (facts.image_tokens or 0)
+    for usage in usages:
+        router.overheads.learn(decision.route, reported=usage.input_tokens, counted=counted)
+
+
+def _crossed(
+    router: Router, decision: Decision, settlement: Settlement, usages: Sequence[Usage]
+) -> None:
+    """Raise the bounds that this call crossed, and say so when that is new."""
+    found = crossings(
+        decision,
+        usages,
+        settlement.amount,
+        facts=router.equipment.facts(decision.model),
+        given=settlement.source == "given",
+    )
+    if not found:
+        return
+    at = micros_from_time(router.store.now())
+    for crossing in router.crossings.note(found, at):
+        router.herald.warn(f"{crossing.text}. Worst cases are raised for a day")
