@@ -782,7 +782,6 @@ def test_bad_values_are_named(folder: Folder, text, key, problem) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("mode = 'shadow'", '`mode` is the string "shadow": shadow mode is not in this version'),
         ("[store]\nurl = 'redis://h:6379/0'", "redis stores are not in this version"),
     ],
 )
@@ -1103,7 +1102,7 @@ def test_variables_override_the_file(folder: Folder, name, text, key, value) -> 
         ("BUDGETROUTE_BUDGET_HARD_USD", "null", 'is the string "null"'),
         ("BUDGETROUTE_BUDGET_RESET_HOUR", "4.5", 'is the string "4.5"'),
         ("BUDGETROUTE_STRICT", "maybe", '`strict` is the string "maybe"; expected true or false'),
-        ("BUDGETROUTE_MODE", "shadow", "shadow mode is not in this version"),
+        ("BUDGETROUTE_MODE", "shade", '`mode` is the string "shade"'),
         ("BUDGETROUTE_PACING_PERIOD", "5min", 'is the string "5min"'),
         ("BUDGETROUTE_BUDGET_TIMEZONE", "Mars/Base", "expected an IANA time zone"),
     ],

@@ -192,8 +192,12 @@ class Config(Struct, frozen=True, kw_only=True):
         ),
     ] = "broad"
     mode: Annotated[
-        Literal["on", "off"],
-        key("`on` routes; `off` runs your code untouched and opens no store.", eg="on"),
+        Literal["on", "shadow", "off"],
+        key(
+            "`on` routes; `shadow` runs your code untouched, counts what it spends and computes "
+            "what `on` would have done; `off` runs it untouched and opens no store.",
+            eg="shadow",
+        ),
     ] = "on"
     strict: Annotated[
         bool,

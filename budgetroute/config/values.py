@@ -23,19 +23,11 @@ if TYPE_CHECKING:
     from budgetroute.config.shape import KeyPath
     from budgetroute.errors import ConfigError
 
-NOT_YET: dict[tuple[KeyPath, str], str] = {
-    (("mode",), "shadow"): "shadow mode is not in this version",
-}
-"""Values that the design knows and this version does not."""
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def read_value(value: object, field: FieldInfo, *, path: KeyPath, origin: Origin) -> object:
     """Return the value as the Struct holds it; raises ConfigError naming place, key and remedy."""
-    why = NOT_YET.get((path, value)) if isinstance(value, str) else None
-    if why is not None:
-        problem = f"is {found(value)}: {why}"
-        raise origin.refuse(path, problem, origin.advice(path, example_of(field)))
     full = _spelled_out(_plain(value), field)
     try:
         read = msgspec.convert(full, field.type)

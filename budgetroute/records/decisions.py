@@ -45,7 +45,6 @@ class Request:
         services: service tiers the call asks for; their prices bound it too.
         timeout_s: how long the call may take; None = unknown.
         seed: the user's request id; it seeds the draw between λ_low and λ_high.
-        mode: `on`, `shadow` or `off`.
     """
 
     route: str
@@ -68,7 +67,6 @@ class Request:
     services: frozenset[str] = frozenset()
     timeout_s: float | None = None
     seed: str | None = None
-    mode: Literal["on", "shadow", "off"] = "on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,8 @@ class Decision:
         fallback: True when routing failed and the baseline was taken instead.
         input_tokens: expected input tokens before the action's own instruction.
         stepped_down: candidates passed over because they did not fit the budget.
-        shadowed: in shadow mode, what would have been chosen.
+        shadowed: in shadow mode, what would have been chosen; its holds and bills are virtual.
+        unshadowed: in shadow mode, why there is no such decision: what `on` would have raised.
         images: images in the prompt, which `input_tokens` leaves out.
         calls: responses that one reservation covers.
         services: service tiers that were asked for.
@@ -147,7 +146,8 @@ class Decision:
     fallback: bool = False
     input_tokens: float = 0.0
     stepped_down: int = 0
-    shadowed: Action | None = None
+    shadowed: Decision | None = None
+    unshadowed: str = ""
     images: int = 0
     calls: int = 1
     services: frozenset[str] = frozenset()

@@ -13,7 +13,7 @@ from budgetroute import pacing
 from budgetroute.errors import BudgetRouteError, NoEligibleAction, ProfileError
 from budgetroute.policy import flip_price
 from budgetroute.records import Decision, Pins
-from budgetroute.router.slate import Sizing
+from budgetroute.router.slate import NO_RANKING, Sizing
 from budgetroute.router.solver import Curve
 from budgetroute.router.words import NOTHING_GATED, reason_for, runner_up
 from budgetroute.telemetry import one_line
@@ -55,6 +55,7 @@ _BINS = 10
 _RECENT = 100
 _SERVED_EVERY = 16  # requests of a group between two looks at its mean size
 _FREE = Pins()
+_GENERAL = (("general", 1.0),)
 _FLOOR_PRIOR = 50  # requests that the profile's own traffic counts as in the mean cheapest cost
 _FLOOR_MEMORY = 1000
 
@@ -152,6 +153,24 @@ class Chooser:
         at = micros_from_time(self.pace.store.now())
         return decision_of(pick, pick.ranking.best[0], decision_id, at)
 
+    def as_usual(self, request: Request, pick: Pick | None) -> Pick:
+        """Return a pick of what the code does without us; `pick` is what `on` would have picked.
+
+        Raises:
+            NoEligibleAction: the code has no baseline, or it cannot be bounded.
+            UnpricedModel: the baseline has no price.
+        """
+        lane = self.equipment.lane(request.route)
+        if pick is None:
+            request = lane.completed(request)
+            sizing = self._sizing(lane, request)
+            pick = Pick(
+                request, NO_RANKING, sizing, _GENERAL, "", price=0.0, propensity=1.0, plan_steps=0
+            )
+        usual = pick.ranking.baseline or lane.usual(pick.request, pick.sizing, pick.weights)
+        alone = replace(pick.ranking, best=(usual,), steps=(usual,), baseline=usual)
+        return replace(pick, ranking=alone, slate=None, said=[])
+
     def _routed(self, lane: Lane, request: Request, sizing: Sizing, draw: float, at: int) -> Pick:
         weights, by = lane.chain.classify(request)
         eligible = lane.eligible(request, weights[0][0])
@@ -197,7 +216,7 @@ class Chooser:
 
     def _grouped(self, request: Request, sizing: Sizing, prompt_type: str, slate: Slate) -> str:
         """Return the request's group, and let the solver know its curve."""
-        group = group_of(self.equipment.config.name, request, prompt_type)
+        group = group_of(self.pace.app, request, prompt_type)
         if self.pace.solver is not None:
             counted = sizing.size.tokens + sizing.size.framing + sizing.expected_overhead
             size = self._sizes.setdefault(group, MeanSize())
@@ -274,7 +293,7 @@ class Chooser:
             request=request,
             ranking=ranking,
             sizing=sizing,
-            weights=(("general", 1.0),),
+            weights=_GENERAL,
             classified_by="fallback",
             price=plan.high if plan else 0.0,
             propensity=1.0,
@@ -337,6 +356,7 @@ def decision_of(  # noqa: PLR0913 - one record of everything seen
         at=time_from_micros(at),
         chosen=chosen,
         runner_up=second,
+        baseline=pick.ranking.baseline,
         types=pick.weights,
         classified_by=pick.classified_by,
         shadow_price=pick.price,

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.errors import StoreError
 from budgetroute.records import Ask, Bill, Decision, Refusal, Settlement, Usage
+from budgetroute.router import shadow
 from budgetroute.router.bills import billed, merged
 from budgetroute.router.choosing import Chooser, draw_of
+from budgetroute.router.comparing import Comparing
 from budgetroute.router.crossings import Crossings
 from budgetroute.router.herald import Herald
 from budgetroute.router.holding import hold, lease_end, option
 from budgetroute.router.learning import learn
 from budgetroute.router.overheads import Overheads
 from budgetroute.router.paces import Pace
-from budgetroute.router.status import Status
+from budgetroute.router.status import Status, status_of
 from budgetroute.router.till import Till
 from budgetroute.router.words import settlement_record
-from budgetroute.units import micros_from_time, time_from_micros, usd_from_pico
+from budgetroute.units import micros_from_time, usd_from_pico
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +41,11 @@ class Router:
         store: the ledger and the plan.
         observers: told of decisions, settlements and steps; what they raise is logged, not passed.
         new_id: makes decision ids.
+
+    Attributes:
+        till: the limits that choosing goes by; virtual in shadow mode.
+        cash: where real money is counted; the same but for shadow mode.
+        is_shadow: the baseline is sent, and choosing is only computed.
     """
 
     def __init__(
@@ -54,11 +61,19 @@ class Router:
         self.equipment = equipment
         self.store = store
         self.herald = Herald(observers)
-        self.till = Till(store, app=config.name, budget=config.budget)
+        self.is_shadow = config.mode == "shadow"
+        app = f"{shadow.KEY_PREFIX}{config.name}" if self.is_shadow else config.name
+        self.till = Till(store, app=app, budget=config.budget)
+        self.cash = (
+            Till(store, app=config.name, budget=config.budget, is_enforced=False)
+            if self.is_shadow
+            else self.till
+        )
+        self.comparing = Comparing(store, app=app)
         self.overheads = Overheads(store, app=config.name)
         self.pace = Pace(
             store,
-            app=config.name,
+            app=app,
             scope=self.till.scope,
             window=self.till.day,
             limit_at=self.till.limit_at,
@@ -115,13 +130,18 @@ class Router:
             ConfigError: the request names a type that the profile lacks.
             StoreError: the ledger cannot be reached (unless `on_store_error = "open"`).
         """
-        self.till.book_pending()
+        self.cash.book_pending()
         decision_id = self._new_id()
+        if self.is_shadow:
+            decision = shadow.decide(self, request, decision_id)
+            self.herald.decided(decision)
+            return decision
         draw = draw_of(request.seed or decision_id)
         try:
             at = micros_from_time(self.store.now())
             pick = self.chooser.pick(request, draw, at)
             decision = hold(self, pick, decision_id, at)
+            self.comparing.saw(pick, decision.chosen, self.pace.period(at).id)
         except StoreError as err:
             decision = self._uncounted(request, decision_id, draw, err)
         self.herald.decided(decision)
@@ -144,7 +164,7 @@ class Router:
 
     def _held_again(self, decision: Decision, request: Request, attempt: int) -> Decision:
         at = micros_from_time(self.store.now())
-        limits = self.till.limits(at, request)
+        limits = self.cash.limits(at, request)
         outcome = self.store.reserve(
             Ask(
                 attempt=f"{decision.id}#{attempt}",
@@ -157,7 +177,7 @@ class Router:
             )
         )
         if isinstance(outcome, Refusal):
-            raise self.till.exceeded(outcome, at)
+            raise self.cash.exceeded(outcome, at)
         return replace(
             decision,
             slots=tuple(limit.slot for limit in limits),
@@ -198,6 +218,8 @@ class Router:
         )
         if decision.slots:
             settlement = self._book(decision, settlement, amount, attempt)
+        if decision.shadowed is not None:
+            shadow.settle(self, decision, settlement)
         learn(self, decision, settlement, usages)
         self.herald.settled(decision, settlement)
         return settlement
@@ -233,6 +255,7 @@ class Router:
         try:
             at = micros_from_time(self.store.now())
             self.store.release(f"{decision.id}#{attempt}", at)
+            shadow.release(self, decision)
         except StoreError as err:  # the lease will end it
             self.herald.warn(f"hold of {decision.id} not released: {err}")
 
@@ -242,30 +265,9 @@ class Router:
         Raises:
             StoreError: the ledger cannot be reached.
         """
-        self.till.book_pending()
-        at = micros_from_time(self.store.now())
-        self.store.sweep(at)
-        self.pace.catch_up(at)
-        period = self.pace.period(at)
-        (balance,) = self.store.snapshot([self.pace.slot(at)])
-        plan = self.pace.known()
-        view = self.pace.view(plan, at)
-        elapsed = view.share_of_rest(0.0, (at - period.start) / (period.end - period.start))
-        limit = self.till.limit_at(at)
-        return Status(
-            name=self.config.name,
-            spent_usd=usd_from_pico(balance.settled),
-            held_usd=usd_from_pico(balance.held),
-            limit_usd=usd_from_pico(limit),
-            remaining_usd=usd_from_pico(max(0, limit - balance.settled - balance.held)),
-            shadow_price=None if plan is None else plan.high,
-            window=period.id,
-            resets_at=time_from_micros(period.end).astimezone(self.till.day.zone),
-            calls=balance.calls,
-            estimated=balance.estimated,
-            planned_usd=usd_from_pico(limit) * elapsed,
-            uncounted=self.uncounted,
-        )
+        self.cash.book_pending()
+        self.comparing.flush()
+        return status_of(self)
 
     def _bill(
         self, decision: Decision, usages: Sequence[Usage], given: Pico | None
@@ -295,7 +297,7 @@ class Router:
     ) -> Settlement:
         at = self._caught_up(decision)
         money = option(decision.chosen)
-        booked = self.till.book(
+        booked = self.cash.book(
             Bill(
                 attempt=f"{decision.id}#{attempt}",
                 decision=decision.id,

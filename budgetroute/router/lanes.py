@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from budgetroute.classify.chain import Chain
     from budgetroute.config import RouteConfig
-    from budgetroute.records import Request
+    from budgetroute.records import Candidate, Request
     from budgetroute.router.gates import Gates
     from budgetroute.router.slate import Ranking, Sizing
     from budgetroute.router.table import ModelFacts, Table
@@ -124,11 +124,41 @@ class Lane:
         known = self.table.row_for(action)
         return known or make_row(action, self._facts(action.model), {})
 
+    def usual(
+        self, request: Request, sizing: Sizing, weights: Sequence[tuple[str, float]]
+    ) -> Candidate:
+        """Return the baseline as it is sent without us.
+
+        Raises:
+            NoEligibleAction: there is none, or its images cannot be bounded.
+            UnpricedModel: it has no price.
+        """
+        best: tuple[Candidate, ...] = ()
+        if request.baseline is not None:
+            slate = Slate([self.row(request.baseline)], self.table.types)
+            best = slate.rank(weights, sizing, price=0.0, floor=None).best
+        if not best:
+            raise NoEligibleAction(
+                f"route {self.name!r}: what the code does without routing is not known, or its "
+                "images cannot be bounded. Give the function a default model and cap."
+            )
+        return best[0]
+
     def open_to(self, request: Request) -> Sequence[Row]:
         """Return the rows that requests like this one can have, its own pins and needs aside."""
         plain = replace(request, pins=Pins(), ceiling=None, needs=frozenset())
         left = [row for row in self.table.rows if self.gates.reason(row, plain) is None]
         return left or self.table.rows
+
+    def _comparable(self, request: Request) -> Row | None:
+        """Return the row of the baseline, if it has a price and a curve for every type."""
+        if request.baseline is None:
+            return None
+        try:
+            row = self.row(request.baseline)
+        except UnpricedModel:
+            return None
+        return row if row.cells.keys() >= self.table.types.keys() else None
 
     def _key(self, request: Request, prompt_type: str) -> tuple[object, ...]:
         tight = self._shortest_context
@@ -161,7 +191,8 @@ class Lane:
                 reasons[row.action.label] = why
         if not kept:
             raise _nothing_left(self.name, reasons)
-        return Eligible(Slate(kept, self.table.types), reasons, tally(reasons))
+        slate = Slate(kept, self.table.types, baseline=self._comparable(request))
+        return Eligible(slate, reasons, tally(reasons))
 
     def _rows(self, request: Request) -> Sequence[Row]:
         """Return the table's rows, at the pinned cap if there is one, with a row for a pinned model."""

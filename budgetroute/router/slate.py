@@ -66,6 +66,8 @@ class Ranking:
         unbounded: labels of rows whose images cannot be priced.
         shown: the first few rows as `explain` shows them.
         least_cost: expected cost of the cheapest row that passes the floor, dollars.
+        baseline: what the user's code would take, for comparison only; None where it has none.
+        expected: (value·R, C) of every row of the slate, as arrays; value·R is NaN without a curve.
     """
 
     best: tuple[Candidate, ...]
@@ -74,6 +76,12 @@ class Ranking:
     unbounded: tuple[str, ...]
     shown: tuple[Mapping[str, Any], ...] = ()
     least_cost: float = 0.0
+    baseline: Candidate | None = None
+    expected: tuple[Any, Any] | None = None
+
+
+NO_RANKING = Ranking((), (), floor_missed=False, unbounded=())
+"""Nothing was ranked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +99,16 @@ class Slate:
     Args:
         rows: the eligible rows; at least one.
         values: prompt type → the user's weight on its reward.
+        baseline: what the user's code would take: weighed along, never chosen.
     """
 
-    def __init__(self, rows: Sequence[Row], values: Mapping[str, float]) -> None:
+    def __init__(
+        self, rows: Sequence[Row], values: Mapping[str, float], *, baseline: Row | None = None
+    ) -> None:
         import numpy as np
 
-        self.rows = tuple(rows)
+        self.eligible = tuple(rows)
+        self.rows = self.eligible if baseline is None else (*rows, baseline)
         self.types = tuple(values)
         self._place = {name: k for k, name in enumerate(self.types)}
         self._np: Any = np
@@ -150,8 +162,11 @@ class Slate:
                 the winner alone.
         """
         reward, gain, cost = self._expect(weights, sizing)
+        count = len(self.eligible)
         lack = price * cost - gain
-        order: list[int] = self._np.lexsort((self._cap, cost, lack)).tolist()
+        order: list[int] = self._np.lexsort(
+            (self._cap[:count], cost[:count], lack[:count])
+        ).tolist()
         seen = _Expected(reward.tolist(), gain.tolist(), cost.tolist())
         passed = order if floor is None else [i for i in order if not seen.reward[i] < floor]
         missed = not passed
@@ -168,6 +183,8 @@ class Slate:
             unbounded=tuple([self._labels[i] for i, c in made if c is None]),
             shown=tuple([self._shown(i, seen, price) for i in passed[:_SHOWN]]),
             least_cost=min([seen.cost[i] for i in passed]),
+            baseline=self._candidate(count, seen, sizing) if count < len(self.rows) else None,
+            expected=(gain + 0.0 * reward, cost),
         )
 
     def _expect(self, weights: Sequence[tuple[str, float]], sizing: Sizing) -> tuple[Any, Any, Any]:
@@ -211,8 +228,8 @@ class Slate:
         """Return (family, dollars at γ = 1, value·R) of each row for prompts of a type and size."""
         sizing = Sizing(InputSize(round(tokens), 0), 0.0, 0)
         _, gain, cost = self._expect(((prompt_type, 1.0),), sizing)
-        families = [row.action.family for row in self.rows]
-        return tuple(zip(families, cost.tolist(), gain.tolist(), strict=True))
+        families = [row.action.family for row in self.eligible]
+        return tuple(zip(families, cost.tolist(), gain.tolist(), strict=False))
 
     def _reprice_tiers(self, cost: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
         if self._tier is None or float(inputs.max()) <= self._tier:

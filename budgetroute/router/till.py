@@ -32,10 +32,14 @@ class Till:
         store: the ledger.
         app: the app's name, first part of every scope's key.
         budget: the configured limits.
+        is_enforced: False counts what is spent and refuses nothing, as shadow mode does.
     """
 
-    def __init__(self, store: Store, *, app: str, budget: BudgetConfig) -> None:
+    def __init__(
+        self, store: Store, *, app: str, budget: BudgetConfig, is_enforced: bool = True
+    ) -> None:
         self.store = store
+        self.is_enforced = is_enforced
         self.app = app
         self.scope = f"{app}|all"
         self.day = Window("day", budget.zone, budget.reset_hour)
@@ -62,7 +66,8 @@ class Till:
         runs = tuple(
             Limit(Slot(f"{self.app}|run:{run}", "once"), usd) for run, usd in request.run_limits
         )
-        return (day, *wider, *runs)
+        every = (day, *wider, *runs)
+        return every if self.is_enforced else tuple([Limit(each.slot, None) for each in every])
 
     def limit_at(self, at: int) -> Pico:
         """Return the day's limit: `daily_usd`, and what past days left in the bank.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _ENCODER = msgspec.json.Encoder()
 NOTHING_GATED = msgspec.Raw(b"{}")
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def runner_up(pick: Pick, chosen: Candidate) -> Candidate | None:
@@ -60,13 +62,49 @@ def _compared(first: Candidate, second: Candidate, *, price: float) -> str:
     return text if flips is None else f"{text}; flips above λ {flips:.4g}"
 
 
-def decision_record(pick: Pick, steps: Sequence[Candidate]) -> str:
+def shadow_words(
+    usual: Candidate, virtual: Decision | None, why_not: str
+) -> str:
+    """Return one line that sets what was sent in shadow mode against what `on` would have taken."""
+    if virtual is None:
+        return f"shadow: the baseline is sent; on would have raised: {why_not}"
+    other = virtual.chosen
+    if other.action == usual.action:
+        return "shadow: the baseline is sent, and on would have taken it too"
+    text = f"shadow: the baseline is sent; on would have taken {other.action.label}: "
+    extra = other.cost - usual.cost
+    text += f"${abs(extra):.6f} {'more' if extra > 0 else 'less'}"
+    if usual.reward is None or other.reward is None:
+        return f"{text}, reward not comparable"
+    return f"{text}, {(other.reward - usual.reward) * 100:+.1f} points"
+
+
+def shadow_seen(virtual: Decision | None, why_not: str) -> Mapping[str, Any]:
+    """Return what a decision's record keeps of the virtual one."""
+    if virtual is None:
+        return {"shadow": {"refused": why_not}}
+    chosen = virtual.chosen
+    return {
+        "shadow": {
+            "decision": virtual.id,
+            "action": chosen.action.label,
+            "R": chosen.reward,
+            "C": chosen.cost,
+        }
+    }
+
+
+def decision_record(
+    pick: Pick, steps: Sequence[Candidate], *, beside: Mapping[str, Any] = _NOTHING
+) -> str:
     """Return what was seen when choosing as JSON without prompt text or tag values.
 
     Args:
         pick: what choosing came to.
         steps: the candidates in the order in which money was asked for.
+        beside: further fields.
     """
+    usual = pick.ranking.baseline
     return _ENCODER.encode(
         {
             "v": 1,
@@ -84,7 +122,11 @@ def decision_record(pick: Pick, steps: Sequence[Candidate]) -> str:
             "worst": [usd_from_pico(c.worst) for c in steps],
             **_raised(steps),
             "gated": pick.gated,
+            "baseline": None
+            if usual is None
+            else {"action": usual.action.label, "R": usual.reward, "C": usual.cost},
             "why": reason_for(pick, steps[0]),
+            **beside,
         }
     ).decode()
 
