@@ -6,10 +6,11 @@ but the choice. Sums are kept, not samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 __all__ = ["Arm", "Comparison", "Savings", "Single", "savings_of"]
+
+_ROUNDING = 1e-9  # sums of the same numbers in another order
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Comparison:
     routed: Arm = Arm()
     beside: Arm = Arm()
     baseline: Arm = Arm()
-    singles: Mapping[str, Arm] = field(default_factory=dict)
+    singles: dict[str, Arm] = field(default_factory=dict)
     refused: int = 0
 
     def __add__(self, other: Comparison) -> Comparison:
@@ -145,8 +146,8 @@ def savings_of(seen: Comparison) -> Savings:
         for name, arm in seen.singles.items()
         if arm.calls == routed.calls and arm.calls
     ]
-    cheap = [one for one in whole if one.usd <= routed.usd]
-    good = [one for one in whole if one.reward >= routed.reward]
+    cheap = [one for one in whole if one.usd <= routed.usd * (1 + _ROUNDING)]
+    good = [one for one in whole if one.reward >= routed.reward * (1 - _ROUNDING)]
     return Savings(
         calls=routed.calls,
         usd=routed.usd,

@@ -85,6 +85,7 @@ def decided_fields(decision: Decision) -> dict[str, object]:
     }
     if second is not None:
         fields["next"] = f"{second.action.label}({surplus(second, price=price):.4f})"
+    fields |= _virtual(decision)
     fields["why"] = decision.why
     if decision.reasons:
         fields["out"] = _gated(decision.reasons)
@@ -97,6 +98,20 @@ def decided_fields(decision: Decision) -> dict[str, object]:
         fields["raised"] = f"{first.raised}; declared {format_usd(first.declared)}"
     fields["day"] = _day(decision.limit, decision.balance)
     return fields
+
+
+def _virtual(decision: Decision) -> dict[str, object]:
+    """Return the other arm of a decision in shadow mode: what `on` would have taken."""
+    other = decision.shadowed
+    if other is None:
+        return {"mode": "shadow", "on": "refused"} if decision.unshadowed else {}
+    return {
+        "mode": "shadow",
+        "on": other.chosen.action.label,
+        "on_R": _reward(other.chosen),
+        "on_C": f"${other.chosen.cost:.6f}",
+        "on_day": _day(other.limit, other.balance),
+    }
 
 
 def settled_fields(decision: Decision, settlement: Settlement) -> dict[str, object]:

@@ -223,3 +223,41 @@ def test_watch_on_no_terminal_raises(disk_world):
     opened(disk_world)
     with pytest.raises(ConfigError, match="no terminal"):
         watched(disk_world.folder / "budgetroute.toml", Console(file=io.StringIO()))
+
+
+def test_shadow_mode_says_what_turning_on_would_do(disk_world):
+    """The real spend, what `on` would have spent and refused, and both arms' predictions."""
+    router = disk_world.router(budget="daily_usd = 0.02", more=STORE, top='mode = "shadow"')
+    spend(router, 20)
+    router.comparing.flush()
+    said = cli_at(disk_world, "status", "--json").json
+    assert said["mode"] == "shadow"
+    assert said["spent_usd"] == pytest.approx(20 * 0.0006)
+    assert said["virtual"]["calls"] + said["virtual"]["refused"] == 20
+    assert said["virtual"]["spent_usd"] <= 0.02
+    assert said["savings"]["compared"] == said["virtual"]["calls"]
+    assert said["savings"]["baseline_usd"] > 0
+    text = cli_at(disk_world, "status").out
+    assert "mode shadow" in text
+    assert "$0.012 was really spent, no call was changed or refused" in text
+    assert "On would" in text
+
+
+def test_on_reports_savings_against_baseline_and_single_actions(disk_world):
+    """The sums of the arms are those of the decisions, and both comparisons are printed."""
+    router = opened(disk_world)
+    decisions = []
+    for tokens in (100, 200, 900):
+        for kind in ("math", "chat"):
+            decision = router.decide(asked(tokens=tokens, prompt_type=kind))
+            router.settle(decision, [Usage(tokens, 100)])
+            decisions.append(decision)
+    router.comparing.flush()
+    said = cli_at(disk_world, "status", "--json").json["savings"]
+    assert said["calls"] == said["compared"] == 6
+    assert said["usd"] == pytest.approx(sum(d.chosen.cost for d in decisions))
+    assert said["baseline_usd"] == pytest.approx(sum(d.baseline.cost for d in decisions))
+    assert said["reward"] == pytest.approx(sum(d.chosen.reward for d in decisions) / 6)
+    text = cli_at(disk_world, "status").out
+    assert "Savings" in text
+    assert "than the baseline's" in text

@@ -78,6 +78,23 @@ class Carrier:
         standing = {name: v for name, v in self.shape.defaults.items() if name in _STANDING}
         object.__setattr__(self, "standing", standing)
 
+    def read_once(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return a call's arguments with messages that can be read more than once.
+
+        Raises:
+            TypeError: the call does not fit the function, as calling it would.
+        """
+        if isinstance(kwargs.get("messages"), _READY):
+            return args, dict(kwargs)
+        bound = self.shape.signature.bind_partial(*args, **kwargs)
+        messages = self._passed(bound).get("messages")
+        if not isinstance(messages, Iterable) or isinstance(messages, _READY):
+            return args, dict(kwargs)
+        put(self.shape, bound.arguments, {"messages": list(messages)})
+        return bound.args, bound.kwargs
+
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """Return a call's arguments, without defaults.
 
@@ -87,15 +104,20 @@ class Carrier:
         """
         shape = self.shape
         bound = shape.signature.bind_partial(*args, **kwargs)
-        passed = dict(bound.arguments)
-        if shape.extra is not None and shape.extra in passed:
-            passed |= passed.pop(shape.extra)
+        passed = self._passed(bound)
         messages = passed.get("messages")
         if isinstance(messages, Iterable) and not isinstance(messages, _READY):
             passed["messages"] = list(messages)  # read once here, and sent as this list
             put(shape, bound.arguments, {"messages": passed["messages"]})
         said = said_in(passed, where=f"{shape.name}()")
         return Bound(bound, passed, {**self.standing, **passed}, said)
+
+    def _passed(self, bound: inspect.BoundArguments) -> dict[str, Any]:
+        passed = dict(bound.arguments)
+        extra = self.shape.extra
+        if extra is not None and extra in passed:
+            passed |= passed.pop(extra)
+        return passed
 
     def request(self, call: Bound) -> tuple[Request, Prompt]:
         """Return the request that a call makes, with its prompt."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, TypeVar, overload
 
 from budgetroute.calls.flight import current_flight
+from budgetroute.calls.routers import has_untouched
 from budgetroute.calls.streams import recorded
 from budgetroute.errors import BudgetRouteError
 
@@ -25,10 +26,14 @@ def record(response: Any) -> Any:
     Of a stream, report the stream and read what this returns, `for chunk in record(stream)`, or
     report each chunk.
 
+    Inside a call that goes through untouched (`mode = "off"`) it only returns the response.
+
     Raises:
         BudgetRouteError: no routed call is running in this context.
     """
     flight = current_flight()
+    if flight is None and has_untouched():
+        return response
     if flight is None:
         raise BudgetRouteError(
             "record(response) was called outside a routed call; call it inside a function under "

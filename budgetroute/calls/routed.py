@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.calls.carry import Carrier, check_shape
 from budgetroute.calls.flight import Flight
-from budgetroute.calls.routers import default_router, is_off
+from budgetroute.calls.routers import default_router, is_off, note_untouched
 from budgetroute.calls.said import ROUTED
 from budgetroute.calls.shape import innermost, shape_of
 from budgetroute.calls.streams import finished, opened
-from budgetroute.errors import ConfigError
+from budgetroute.errors import BudgetRouteError, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
     from budgetroute.calls.options import Options
+    from budgetroute.router import Router
 
 
 def routed(fn: Any, options: Options) -> Callable[..., Any]:  # noqa: ANN401 - the caller's or the library's own type
@@ -48,9 +49,9 @@ def routed(fn: Any, options: Options) -> Callable[..., Any]:  # noqa: ANN401 - t
 def _synchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]:
     @functools.wraps(fn)
     def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the caller's or the library's own type
-        if is_off(carrier.options.router):
-            return fn(*args, **kwargs)
         flight, sent_args, sent = _take_off(carrier, args, kwargs)
+        if flight is None:
+            return fn(*sent_args, **sent)
         with flight:
             result = fn(*sent_args, **sent)
             if inspect.isawaitable(result):
@@ -63,9 +64,9 @@ def _synchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]
 def _asynchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]:
     @functools.wraps(fn)
     async def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the caller's or the library's own type
-        if is_off(carrier.options.router):
-            return await fn(*args, **kwargs)
         flight, sent_args, sent = _take_off(carrier, args, kwargs)
+        if flight is None:
+            return await fn(*sent_args, **sent)
         with flight:
             return finished(flight, await fn(*sent_args, **sent))
 
@@ -106,9 +107,9 @@ def _generator(
     fn: Callable[..., Any], carrier: Carrier, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:  # noqa: ANN401 - the function's own generator
     """Return the function's generator; called at the first step, when its body would begin."""
-    if is_off(carrier.options.router):
-        return fn(*args, **kwargs)
     flight, sent_args, sent = _take_off(carrier, args, kwargs)
+    if flight is None:
+        return fn(*sent_args, **sent)
     with flight.until_sent():
         return opened(flight, fn(*sent_args, **sent))
 
@@ -120,9 +121,17 @@ async def _landed_later(flight: Flight, result: Awaitable[Any]) -> Any:  # noqa:
 
 def _take_off(
     carrier: Carrier, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Flight, tuple[Any, ...], dict[str, Any]]:
-    """Decide, hold, and return the flight with the arguments to call the function with."""
+) -> tuple[Flight | None, tuple[Any, ...], dict[str, Any]]:
+    """Decide, hold, and return the flight with the arguments to call the function with.
+
+    Without a flight the call goes through as it came, and nothing is counted.
+    """
+    if is_off(carrier.options.router):
+        note_untouched()
+        return None, args, kwargs
     router = carrier.options.router or default_router()
+    if router.is_shadow:
+        return _followed(carrier, router, args, kwargs)
     call = carrier.bind(args, kwargs)
     request, prompt = carrier.request(call)
     flight = Flight(router, request, usage_of=carrier.options.usage)
@@ -131,6 +140,23 @@ def _take_off(
         flight.asked_usage = "stream_options" in sent
         sent_args, sent_kwargs = carrier.merged(call, sent)
     return flight, sent_args, sent_kwargs
+
+
+def _followed(
+    carrier: Carrier, router: Router, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Flight | None, tuple[Any, ...], dict[str, Any]]:
+    """Return the flight of shadow mode, with the arguments as they came; it never fails a call."""
+    try:
+        args, kwargs = carrier.read_once(args, kwargs)  # as they go on should anything fail
+        call = carrier.bind(args, kwargs)
+        args, kwargs = carrier.merged(call, {})
+        request, _ = carrier.request(call)
+        return Flight(router, request, usage_of=carrier.options.usage), args, kwargs
+    except Exception as err:  # noqa: BLE001 - shadow mode changes nothing, whatever fails in it
+        note_untouched()
+        told = str(err) if isinstance(err, BudgetRouteError) else type(err).__name__
+        router.herald.warn(f"shadow: a call of route {carrier.route!r} is not counted: {told}")
+        return None, args, kwargs
 
 
 _WRAPPERS = {

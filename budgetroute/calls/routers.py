@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _default: Router | None = None
+_untouched_seen = threading.Event()
 
 
 def default_router() -> Router:
@@ -36,6 +37,7 @@ def set_default_router(router: Router | None) -> None:
     """Use this router for calls that name none; None makes the next call build one from config."""
     global _default  # noqa: PLW0603 - one router per process is the point
     _default = router
+    _untouched_seen.clear()
 
 
 def usual_cap(router: Router, model: str) -> int | None:
@@ -49,3 +51,13 @@ def usual_cap(router: Router, model: str) -> int | None:
 def is_off(router: Router | None) -> bool:
     """Say whether calls go straight through: `BUDGETROUTE_DISABLE=1` or `mode = "off"`."""
     return is_disabled(os.environ) or (router or default_router()).config.mode == "off"
+
+
+def note_untouched() -> None:
+    """Note that a call went through untouched: `record` inside it finds no routed call."""
+    _untouched_seen.set()
+
+
+def has_untouched() -> bool:
+    """Say whether any call of this process went through untouched."""
+    return _untouched_seen.is_set()

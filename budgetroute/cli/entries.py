@@ -29,6 +29,24 @@ class Ranked(Struct, frozen=True):
     source: str = ""
 
 
+class Other(Struct, frozen=True):
+    """What `on` would have taken of a call in shadow mode, or the baseline of one that was routed.
+
+    Attributes:
+        action: its label; empty where `on` would have raised.
+        reward: R; None without a curve.
+        cost: C, expected dollars.
+        decision: id of the virtual decision.
+        refused: why `on` would have raised.
+    """
+
+    action: str = ""
+    reward: float | None = field(name="R", default=None)
+    cost: float | None = field(name="C", default=None)
+    decision: str = ""
+    refused: str = ""
+
+
 class Decided(Struct, frozen=True):
     """What was seen when choosing; empty for a retry, or where the ledger was lost."""
 
@@ -47,6 +65,8 @@ class Decided(Struct, frozen=True):
     raised: dict[str, tuple[float, str]] = {}
     gated: dict[str, tuple[str, ...]] = {}
     why: str = ""
+    baseline: Other | None = None
+    shadow: Other | None = None
 
     def gain(self, row: Ranked) -> float:
         """Return value·R of a candidate."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from budgetroute.cli.entries import Outcome, Ranked
+    from budgetroute.cli.entries import Other, Outcome, Ranked
     from budgetroute.cli.history import Story
     from budgetroute.records import Entry
 
@@ -34,6 +34,7 @@ _SOURCES = {
     "given": "as you gave it",
     "partial": "counted from what the stream had delivered, no usage was reported",
     "estimated": "estimated, no usage was reported",
+    "predicted": "predicted",
 }
 
 
@@ -170,6 +171,7 @@ def _why(found: Story) -> Iterator[tuple[str, RenderableType]]:
     yield "Because", plain(record.why)
     if found.chosen in record.raised:
         yield "", _raised(*record.raised[found.chosen])
+    yield from _arms(found)
     if found.passed_over:
         yield "", _passed_over(found.passed_over)
     elif found.flips_at and found.second is not None and "flips" not in record.why:
@@ -179,6 +181,26 @@ def _why(found: Story) -> Iterator[tuple[str, RenderableType]]:
 def _raised(declared: float, why: str) -> RenderableType:
     text = f"{usd(declared)} would be held, but calls lately had {plain(why)}: more is held"
     return marked("warn", text)
+
+
+def _arms(found: Story) -> Iterator[tuple[str, RenderableType]]:
+    """Yield the other arm: what `on` would have taken in shadow mode, else the baseline."""
+    other, usual = found.record.shadow, found.record.baseline
+    if other is not None and other.action:
+        yield (
+            "On",
+            f"would have taken {_arm(other)}; see budgetroute explain {plain(other.decision)}",
+        )
+    elif other is not None:
+        yield "On", marked("warn", f"would have raised: {plain(other.refused)}")
+    elif usual is not None and usual.action != found.chosen:
+        yield "Baseline", _arm(usual)
+
+
+def _arm(other: Other) -> str:
+    cost = "an unknown cost" if other.cost is None else usd(other.cost)
+    reward = "no curve" if other.reward is None else f"R {other.reward:.3f}"
+    return f"{plain(other.action)}: {cost}, {reward}"
 
 
 def _passed_over(count: int) -> str:

@@ -103,6 +103,8 @@ class Story:
             "gated": msgspec.to_builtins(record.gated),
             "why": record.why,
             "raised": self._raised_json(),
+            "baseline": None if record.baseline is None else msgspec.to_builtins(record.baseline),
+            "shadow": None if record.shadow is None else msgspec.to_builtins(record.shadow),
             "flips_at": self.flips_at,
             "flips_to": None
             if self.flips_at is None or self.second is None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from budgetroute.budget import Window, period_bounds
 from budgetroute.cli.entries import decided
 from budgetroute.cli.opening import ledger_file
-from budgetroute.records import InputSize, Request
+from budgetroute.records import InputSize, Request, Slot
 from budgetroute.units import micros_from_time, pico_from_usd, time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from budgetroute.cli.entries import Decided
-    from budgetroute.records import Entry, Slot
+    from budgetroute.records import Entry
     from budgetroute.router import Router
     from budgetroute.router.status import Status
     from budgetroute.units import Pico
@@ -79,7 +79,7 @@ class Standing:
         status: the router's own account.
         now: the store's time, in the budget's zone.
         timezone: the zone's name.
-        mode: `on` or `off`.
+        mode: `on`, `shadow` or `off`.
         stepped_at: when λ was last set; None before the first call.
         caps: every limit, the paced day first.
         bought: actions used today, most used first.
@@ -141,7 +141,7 @@ def standing(router: Router) -> Standing:
     zone = router.till.day.zone
     plan = router.pace.known()
     newest = router.store.recent(LOOKED_AT)
-    slot = router.pace.slot(at)
+    slot = Slot(router.cash.scope, status.window)
     today = _of_slot(newest, slot)
     path = ledger_file(router.config)
     return Standing(
@@ -167,7 +167,8 @@ def _caps(router: Router, at: int) -> Iterable[Cap]:
     budget, till = router.config.budget, router.till
     limits = till.limits(at, Request("status", "", InputSize(0, 0)))
     last = limits if till.hard is None else till.hardened(limits)
-    balances = till.store.snapshot([limit.slot for limit in limits])
+    counted = router.cash.limits(at, Request("status", "", InputSize(0, 0)))
+    balances = till.store.snapshot([limit.slot for limit in counted])
     for limit, hard, balance in zip(limits, last, balances, strict=True):
         kind = till.scope_name(limit.slot)
         window = Window(kind, budget.zone, budget.reset_hour)  # type: ignore[arg-type]  # no runs

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from budgetroute.cli.benefit import benefit_lines, turning_on
 from budgetroute.cli.console import bar, emit, listing, marked, out, plain
 from budgetroute.cli.opening import store_to_read, store_words
 from budgetroute.cli.standing import standing
@@ -113,6 +114,7 @@ def _lines(seen: Standing) -> Iterator[tuple[str, RenderableType]]:
     if status.estimated:
         calls += f"; {status.estimated:,} booked as estimated, no usage was reported"
     yield "Calls", calls
+    yield from benefit_lines(status)
     for cap in wider:
         yield cap.window.capitalize(), _bar(cap, f"resets {moment(cap.resets_at, seen.now)}")
 
@@ -170,6 +172,8 @@ def _on_actions(seen: Standing) -> Iterator[Text]:
 
 
 def _advice(seen: Standing) -> Iterator[Text]:
+    if seen.status.virtual is not None:
+        yield marked("ok", turning_on(seen.status, seen.status.virtual))
     if seen.mode == "off":
         yield marked("warn", "mode is off: calls run untouched and are not counted")
     elif seen.is_exhausted:

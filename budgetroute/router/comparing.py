@@ -76,6 +76,14 @@ class Comparing:
         app: the app's name, first part of the keys.
     """
 
+    _owner: int
+    _lock: threading.Lock
+    _window: str
+    _seen: int
+    _arms: Comparison
+    _slates: dict[Slate, _Sums]
+    _unsaved: int
+
     def __init__(self, store: Store, *, app: str) -> None:
         self._store = store
         self._app = app
@@ -155,7 +163,7 @@ class Comparing:
 
     def _clear(self) -> None:
         self._arms = Comparison()
-        self._slates: dict[Slate, _Sums] = {}
+        self._slates = {}
         self._unsaved = 0
 
     def _part(self) -> Comparison:

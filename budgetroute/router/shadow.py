@@ -143,7 +143,5 @@ def _sent(
     )
     if isinstance(outcome, Refusal):
         raise router.cash.exceeded(outcome, at)
-    made = decision_of(
-        usual, chosen, decision_id, at, limits=limits, balance=outcome.balances[0]
-    )
+    made = decision_of(usual, chosen, decision_id, at, limits=limits, balance=outcome.balances[0])
     return replace(made, baseline=chosen, shadowed=virtual, unshadowed=why_not)

@@ -62,9 +62,7 @@ def _compared(first: Candidate, second: Candidate, *, price: float) -> str:
     return text if flips is None else f"{text}; flips above λ {flips:.4g}"
 
 
-def shadow_words(
-    usual: Candidate, virtual: Decision | None, why_not: str
-) -> str:
+def shadow_words(usual: Candidate, virtual: Decision | None, why_not: str) -> str:
     """Return one line that sets what was sent in shadow mode against what `on` would have taken."""
     if virtual is None:
         return f"shadow: the baseline is sent; on would have raised: {why_not}"
