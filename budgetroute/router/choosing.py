@@ -153,7 +153,7 @@ class Chooser:
         at = micros_from_time(self.pace.store.now())
         return decision_of(pick, pick.ranking.best[0], decision_id, at)
 
-    def as_usual(self, request: Request, pick: Pick | None) -> Pick:
+    def as_usual(self, request: Request, pick: Pick | None, at: int) -> Pick:
         """Return a pick of what the code does without us; `pick` is what `on` would have picked.
 
         Raises:
@@ -163,7 +163,7 @@ class Chooser:
         lane = self.equipment.lane(request.route)
         if pick is None:
             request = lane.completed(request)
-            sizing = self._sizing(lane, request)
+            sizing = self._sizing(lane, request, at)
             pick = Pick(
                 request, NO_RANKING, sizing, _GENERAL, "", price=0.0, propensity=1.0, plan_steps=0
             )

@@ -21,7 +21,7 @@ from budgetroute.router.paces import Pace
 from budgetroute.router.status import Status, status_of
 from budgetroute.router.till import Till
 from budgetroute.router.words import settlement_record
-from budgetroute.units import micros_from_time, usd_from_pico
+from budgetroute.units import micros_from_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

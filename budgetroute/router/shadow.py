@@ -41,7 +41,7 @@ def decide(router: Router, request: Request, decision_id: str) -> Decision:
     at = micros_from_time(router.store.now())
     pick, virtual, why_not = _virtual(router, request, decision_id, at)
     try:
-        usual = router.chooser.as_usual(request, pick)
+        usual = router.chooser.as_usual(request, pick, at)
         return _sent(router, usual, virtual, why_not, decision_id, at)
     except BaseException:
         if virtual is not None:
