@@ -586,6 +586,22 @@ def test_a_plan_file_that_is_still_empty_is_no_plan(store):
     assert store.load_plan("app") == StoredPlan("b", 1)
 
 
+def test_a_plan_whose_table_is_just_being_made_is_no_plan(store, monkeypatch):
+    """Between a failed look and the question why, another process may have made the table."""
+    store.save_plan("k", "v", expected_version=0)
+    plans = store._plans
+    real = plans._shared.ready
+
+    class Early:
+        def execute(self, *_):
+            raise sqlite3.OperationalError("no such table: Cache")
+
+    looks = iter([Early()])
+    monkeypatch.setattr(plans._shared, "ready", lambda: next(looks, None) or real())
+    assert store.load_plan("k").version == 0
+    assert store.load_plan("k").value == "v"
+
+
 def test_the_plan_is_not_evicted(store):
     """Eviction is off: a cache that drops λ when it is full is no place for it."""
     store.save_plan("app", "a", expected_version=0)

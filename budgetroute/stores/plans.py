@@ -48,6 +48,7 @@ _SETTINGS = {
     "sqlite_journal_size_limit": 0,
 }
 _SELECT = "SELECT mode, value FROM Cache WHERE key = ? AND raw = 1"
+_NO_TABLE = "no such table"
 _RAW = 1
 
 
@@ -107,9 +108,9 @@ class PlanFolder:
     def _select(self, key: str) -> StoredPlan:
         try:
             found = self._shared.ready().execute(_SELECT, (key,)).fetchone()
-        except sqlite3.OperationalError:
-            if self._shared.identity is None or not self._has_table():
-                return _NO_PLAN
+        except sqlite3.OperationalError as err:
+            if self._shared.identity is None or _NO_TABLE in str(err) or not self._has_table():
+                return _NO_PLAN  # another process may make the table just now
             raise
         if found and found[0] != _RAW:
             raise StrangeContentError(f"plan {key!r} is a pickle or a file")
