@@ -66,6 +66,7 @@ class Lane:
         self._facts = facts
         self._at_cap = lru_cache(maxsize=64)(table.at_cap)
         self._reaching = lru_cache(maxsize=64)(table.reaching)
+        self._says_nothing = not (settings.require or settings.timeout_s) and settings.floor is None
         self._slates: dict[tuple[object, ...], Eligible] = {}
         contexts = [row.facts.card.max_input_tokens for row in table.rows]
         self._shortest_context = min((c for c in contexts if c is not None), default=None)
@@ -78,6 +79,8 @@ class Lane:
             providers = frozenset(said.providers)
         if providers is None and request.own_client and request.baseline is not None:
             providers = frozenset({self._facts(request.baseline.model).card.provider})
+        if providers is request.providers and self._says_nothing:
+            return request
         return replace(
             request,
             providers=providers,

@@ -67,7 +67,7 @@ class Ranking:
         shown: the first few rows as `explain` shows them.
         least_cost: expected cost of the cheapest row that passes the floor, dollars.
         baseline: what the user's code would take, for comparison only; None where it has none.
-        expected: (value·R, C) of every row of the slate, as arrays; value·R is NaN without a curve.
+        expected: (C, value·R) of every row of the slate, as arrays; value·R is NaN without a curve.
     """
 
     best: tuple[Candidate, ...]
@@ -184,7 +184,7 @@ class Slate:
             shown=tuple([self._shown(i, seen, price) for i in passed[:_SHOWN]]),
             least_cost=min([seen.cost[i] for i in passed]),
             baseline=self._candidate(count, seen, sizing) if count < len(self.rows) else None,
-            expected=(gain + 0.0 * reward, cost),
+            expected=(cost, gain if self._complete else gain + 0.0 * reward),
         )
 
     def _expect(self, weights: Sequence[tuple[str, float]], sizing: Sizing) -> tuple[Any, Any, Any]:
