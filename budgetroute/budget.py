@@ -5,7 +5,8 @@ change to every slot of the attempt, so that each sum stays what its attempts ad
 
     (none) ──reserve──▶ held ──settle(billed)──▶ settled
                          │ ╲──settle(None), expire──▶ estimated ──settle(billed)──▶ settled
-                         ╰──release──▶ released ──settle──▶ settled or estimated
+                         ╰──release──▶ released ◀──release──╯
+                                          ╰──settle──▶ settled or estimated
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from operator import sub
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from budgetroute.records import Attempt, Balance, Grant, Limit, Option, Refusal
 
@@ -30,9 +31,12 @@ __all__ = [
     "NO_CHANGE",
     "RETENTION",
     "RUN_PERIOD",
+    "Elapsed",
     "Kind",
     "Window",
     "admit",
+    "counted",
+    "elapsed",
     "expire",
     "outlived",
     "period_bounds",
@@ -63,7 +67,9 @@ _ENDLESS = {"run": RUN_PERIOD, "total": TOTAL_PERIOD}
 _WEEKDAYS = range(7)
 _HOURS = range(24)
 _DAY = timedelta(days=1)
+_DAY_MICROS = 86_400 * 10**6
 _NOTHING = (0, 0, 0, 0, 0)
+_STATES = ("held", "settled", "estimated", "released")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,35 @@ def period_bounds(window: Window, at: datetime) -> tuple[datetime, datetime]:
         raise ValueError(f"a {window.kind} has no bounds; ask for those of a day, week or month")
     first, after = _calendar(window, _budget_day(window, at))
     return _day_start(window, first), _day_start(window, after)
+
+
+class Elapsed(NamedTuple):
+    """What the clock of a ledger has shown, in microseconds since 1970; 0 = nothing yet.
+
+    Attributes:
+        sure: a time that it showed at least a day ago and did not take back.
+        noted: a time that it showed less than a day ago.
+    """
+
+    sure: int = 0
+    noted: int = 0
+
+
+def elapsed(before: Elapsed, at: int) -> Elapsed:
+    """Return it when the clock shows `at`.
+
+    Records are dropped by `sure`: a clock that leaps a year ahead, and is put right within a day,
+    must not cost a month of records, nor the sums that limits stand on.
+
+    >>> day = 86_400 * 10**6
+    >>> elapsed(Elapsed(5, noted=9), 9 + day), elapsed(Elapsed(5, noted=400 * day), 10)
+    (Elapsed(sure=9, noted=86400000009), Elapsed(sure=5, noted=10))
+    """
+    if before.noted == 0 or at < before.noted:
+        return Elapsed(min(before.sure, at), at)
+    if at - before.noted >= _DAY_MICROS:
+        return Elapsed(before.noted, at)
+    return before
 
 
 def outlived(before: datetime) -> tuple[tuple[str, str], ...]:
@@ -295,7 +330,7 @@ def settle(attempt: Attempt | None, bill: Bill) -> tuple[Attempt, Balance]:
     if attempt is None:
         worst, expected, before = bill.worst, bill.expected, _NOTHING
     else:
-        worst, expected, before = attempt.worst, attempt.expected, _counted(attempt)
+        worst, expected, before = attempt.worst, attempt.expected, _counts(attempt)
     if bill.billed is None:
         estimate = expected if bill.estimate is None else bill.estimate
         after = Attempt("estimated", worst, expected, estimate)
@@ -303,7 +338,7 @@ def settle(attempt: Attempt | None, bill: Bill) -> tuple[Attempt, Balance]:
         after = Attempt("settled", worst, expected, bill.billed)
     if min(worst, expected, after.amount) < 0:
         raise ValueError(f"a bill cannot be below zero; found {bill}")
-    return after, _change(before, _counted(after))
+    return after, _change(before, _counts(after))
 
 
 def expire(attempt: Attempt) -> tuple[Attempt, Balance]:
@@ -314,27 +349,43 @@ def expire(attempt: Attempt) -> tuple[Attempt, Balance]:
     if attempt.state != "held":
         return attempt, NO_CHANGE
     after = Attempt("estimated", attempt.worst, attempt.expected, attempt.expected)
-    return after, _change(_counted(attempt), _counted(after))
+    return after, _change(_counts(attempt), _counts(after))
 
 
 def release(attempt: Attempt | None) -> tuple[Attempt, Balance] | None:
-    """Give back the hold of a call that was not sent; None if there is none to give back.
+    """Give back what a call that costs nothing holds; None if there is nothing to give back.
+
+    An estimate is given back too: its lease may have run out while the provider kept the caller
+    waiting, and who releases knows that nothing was billed.
 
     >>> release(reserve(Option(worst=9, expected=4))[0])[1]
     Balance(settled=0, held=-9, expected=-4, calls=-1, estimated=0)
     """
-    if attempt is None or attempt.state != "held":
+    if attempt is None or attempt.state not in {"held", "estimated"}:
         return None
     after = Attempt("released", attempt.worst, attempt.expected)
-    return after, _change(_counted(attempt), _counted(after))
+    return after, _change(_counts(attempt), _counts(after))
 
 
 def _is_final(attempt: Attempt, bill: Bill) -> bool:
     return attempt.state == "settled" or (attempt.state == "estimated" and bill.billed is None)
 
 
-def _counted(attempt: Attempt) -> tuple[int, int, int, int, int]:
-    """Return what an attempt adds to each of its slots, as the fields of a Balance."""
+def counted(attempt: Attempt) -> Balance:
+    """Return what an attempt adds to each of its slots.
+
+    Raises:
+        ValueError: it is in a state that no transition leads to.
+
+    >>> counted(Attempt("estimated", worst=9, expected=4, amount=4))
+    Balance(settled=4, held=5, expected=0, calls=1, estimated=1)
+    """
+    if attempt.state not in _STATES:
+        raise ValueError(f"an attempt is {', '.join(_STATES)}; found {attempt.state!r}")
+    return Balance(*_counts(attempt))
+
+
+def _counts(attempt: Attempt) -> tuple[int, int, int, int, int]:
     match attempt.state:
         case "held":
             return 0, attempt.worst, attempt.expected, 1, 0

@@ -61,7 +61,10 @@ class Store(Protocol):
         ...
 
     def release(self, attempt: str, at: int) -> bool:
-        """Give back the hold of a call that was not sent; False if there is none to give back."""
+        """Give back what a call that costs nothing holds, because it was not sent or not billed.
+
+        So is the estimate of a hold whose lease ran out. False if there is nothing to give back.
+        """
         ...
 
     def sweep(self, at: int) -> int:

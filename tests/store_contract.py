@@ -216,15 +216,21 @@ class StoreContract:
         assert store.snapshot([DAY, USER]) == (Balance(), Balance())
         assert not store.release("d#1", AT)
 
-    def test_only_holds_are_released(self, store):
-        """Neither an unknown nor a settled nor an estimated attempt can be given back."""
+    def test_only_what_is_held_is_released(self, store):
+        """Neither an unknown nor a settled attempt can be given back."""
         store.reserve(ask("d#1"))
         store.settle(bill("d#1"))
-        store.reserve(ask("e#1"))
-        store.settle(bill("e#1", billed=None))
         before = store.snapshot([DAY])
-        assert not any(store.release(name, AT) for name in ("d#1", "e#1", "nobody#1"))
+        assert not any(store.release(name, AT) for name in ("d#1", "nobody#1"))
         assert store.snapshot([DAY]) == before
+
+    def test_a_release_after_the_lease_gives_the_estimate_back(self, store):
+        """A call that waited too long and turns out to be free leaves nothing booked or held."""
+        store.reserve(ask())
+        store.sweep(AT + DAYS)
+        assert store.release("d#1", AT + DAYS)
+        assert store.snapshot([DAY, USER]) == (Balance(), Balance())
+        assert store.find("d")[0].row.state == "released"
 
     def test_a_bill_after_a_release_is_booked(self, store):
         """The call was sent after all."""
@@ -271,8 +277,10 @@ class StoreContract:
         store.reserve(ask("new#1", limits=[Limit(DAY, None)], at=late))
         store.settle(bill("new#1", slots=(DAY,), at=late))
         store.sweep(AT + 35 * DAYS)
+        store.sweep(AT + 36 * DAYS)
         assert len(store.recent(9)) == 3
-        store.sweep(AT + 35 * DAYS + 1)
+        store.sweep(AT + 36 * DAYS + 1)
+        store.sweep(AT + 37 * DAYS + 1)
         assert [entry.attempt for entry in store.recent(9)] == ["new#1"]
         assert store.arrivals("") == {}
         assert store.snapshot([DAY]) == (Balance(settled=14, calls=2),)
@@ -395,9 +403,23 @@ class StoreContract:
         store.settle(bill("d#1", slots=tuple(slots)))
         assert all(store.mark(slot, "warn:1") for slot in slots)
         store.sweep(AT + 40 * DAYS + 35 * DAYS)
+        store.sweep(AT + 41 * DAYS + 35 * DAYS)
         assert sorted(store.history(scopes[0])) == ["once", "total"]
         assert len(store.history(scopes[1])) == 6
         assert [store.mark(slot, "warn:1") for slot in slots] == [True] * 4 + [False] * 8
+
+    def test_a_clock_that_leaps_drops_nothing(self, store):
+        """A year ahead for less than a day: no attempt, sum or mark goes, whoever sweeps then."""
+        many = Slot("app|limit:a#1", "day:2026-11-29")
+        store.reserve(ask(limits=[*TWO, Limit(many, 500)], arrival=Arrival("g", "b")))
+        store.settle(bill(slots=(DAY, USER, many)))
+        store.mark(many, "warn:1")
+        for ahead in (0, 365, 365.9, 0, 365, 0.1):
+            store.sweep(AT + int(ahead * DAYS))
+            assert len(store.recent(9)) == 1
+            assert store.arrivals("") == {("g", "b"): 1}
+            assert store.snapshot([many]) == (Balance(settled=7, calls=1),)
+            assert not store.mark(many, "warn:1")
 
     def test_sums_of_running_periods_stay(self, store):
         """Nothing of the last 35 days is dropped, nor of the week or month that began before."""

@@ -412,9 +412,9 @@ def test_a_release_undoes_a_reservation():
     assert taken + given == budget.NO_CHANGE
 
 
-@pytest.mark.parametrize("state", ["settled", "estimated", "released"])
-def test_only_a_hold_can_be_released(state):
-    """There is nothing to give back of what is not held, or not known."""
+@pytest.mark.parametrize("state", ["settled", "released"])
+def test_only_what_is_held_can_be_released(state):
+    """There is nothing to give back of what was billed, given back, or not known."""
     assert budget.release(Attempt(state, 9, 4, 4)) is None
     assert budget.release(None) is None
 

@@ -10,9 +10,11 @@ import pytest
 from http_support import BIG, MINI, NOON, attempts, cost, day, make_router, reply
 
 from budgetroute import BudgetRouteError, last_decision, record, route
+from budgetroute.calls.flight import Flight
+from budgetroute.calls.partial import Tally
 from budgetroute.clock import ManualClock
 from budgetroute.errors import StoreError
-from budgetroute.records import Usage
+from budgetroute.records import Action, InputSize, Request, Usage
 from budgetroute.stores import DiskStore, MemoryStore
 
 
@@ -360,3 +362,17 @@ def test_a_store_that_vanishes_during_the_call(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, "budgetroute"):
         assert ask("why?") == "the answer"
     assert "settlement" in caplog.text
+
+
+def test_a_stream_that_went_on_gives_nothing_back(router):
+    """What was sent before it went on may be billed, however free the later failure is."""
+    request = Request(
+        "ask", "why?", InputSize(5, 20), baseline=Action(MINI, 256), sendable=frozenset({"model"})
+    )
+    flight = Flight(router, request, unsent=(ConnectionRefusedError,))
+    flight.land(Tally(1), TimeoutError())
+    booked = day(router)
+    assert booked.estimated == 1
+    flight.go_on()
+    flight.land(Tally(1), ConnectionRefusedError())
+    assert day(router) == booked

@@ -401,11 +401,11 @@ def test_a_ledger_that_another_process_set_aside_first_is_set_aside_once(spent, 
     overwrite(spent.path / "ledger.db", 0, bytes(100))
     locked, uses = paths.locked, []
 
-    def neighbour_is_first(path):
+    def neighbour_is_first(path, **patience):
         uses.append(path)
         if len(uses) == 2:  # the first use opens the damaged file, the second wants to move it
             (spent.path / "ledger.db").rename(spent.path / "ledger.db.corrupt-neighbour")
-        return locked(path)
+        return locked(path, **patience)
 
     monkeypatch.setattr("budgetroute.stores.ledger.locked", neighbour_is_first)
     assert spent.reserve(ask("f#1")).index == 0

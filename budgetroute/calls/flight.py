@@ -77,6 +77,7 @@ class Flight:
         self._tallies: list[Tally] = []
         self._chunks: Tally | None = None
         self._landed = False
+        self._is_resumed = False
         self._latest = self.decision
         self._handed_over = False
         self._token: Token[Flight | None] | None = None
@@ -205,7 +206,7 @@ class Flight:
 
     def go_on(self) -> None:
         """Take back a landing: the stream went on after an error, and its bill may still come."""
-        self._landed = False
+        self._landed, self._is_resumed = False, True
 
     def retry(self) -> None:
         """Hold money for one more attempt of the same action.
@@ -215,7 +216,8 @@ class Flight:
         """
         self.decision = self.router.again(self.decision, self.request, attempt=self.attempt + 1)
         self.attempt += 1
-        self._usages, self._unread, self._landed = [], 0, False
+        self._usages, self._unread = [], 0
+        self._landed, self._is_resumed = False, False
         self._tallies, self._chunks = [], None
 
     def _leave(self) -> None:
@@ -293,6 +295,8 @@ class Flight:
 
     def _release(self) -> None:
         self._landed = True
+        if self._is_resumed:  # what was sent before the stream went on may be billed
+            return
         try:
             self.router.release(self.decision, attempt=self.attempt)
         except Exception as err:  # noqa: BLE001 - the call's own error is what the user must see

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from budgetroute.errors import StoreError
 from budgetroute.stores.forks import pause_around_forks
+from budgetroute.stores.messages import locked_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,6 @@ __all__ = [
     "SharedConnection",
     "identity_of",
     "is_corrupt",
-    "locked_out",
     "patiently",
     "refusal",
 ]
@@ -44,8 +44,11 @@ _ADVICE = {
     sqlite3.SQLITE_PERM: "this user may not open it; set [store] path to another folder",
     sqlite3.SQLITE_IOERR: "the disk failed to read or write it; see the system's log",
 }
+_YIELDS = 16
+"""Tries in which a waiter only lets others run: a transaction is shorter than the least sleep."""
 _FIRST_PAUSE_S = 0.0001
 _LONGEST_PAUSE_S = 0.0005
+_let_others_run = getattr(os, "sched_yield", None) or (lambda: time.sleep(0))
 _inherited: list[sqlite3.Connection] = []
 
 
@@ -136,7 +139,7 @@ def patiently(operation: Callable[[], T], *, patience_s: float, path: Path) -> T
         StoreError: it stayed locked for longer than `patience_s` (retryable).
     """
     deadline: float | None = None
-    pause = _FIRST_PAUSE_S
+    pause, tries = _FIRST_PAUSE_S, 0
     while True:
         try:
             return operation()
@@ -146,17 +149,12 @@ def patiently(operation: Callable[[], T], *, patience_s: float, path: Path) -> T
             deadline = deadline or time.monotonic() + patience_s
             if time.monotonic() >= deadline:
                 raise locked_out(path, patience_s) from err
-        time.sleep(pause * _jitter())
-        pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-
-def locked_out(path: Path, patience_s: float) -> StoreError:
-    """Return the error for a database that others kept locked; trying again may help."""
-    return StoreError(
-        f"store {path} stayed locked by another process for {patience_s:g} s. Try again, or find "
-        f"who holds it (a backup, a debugger, a stopped process).",
-        retryable=True,
-    )
+        tries += 1
+        if tries <= _YIELDS:
+            _let_others_run()
+        else:
+            time.sleep(pause * _jitter())
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:

@@ -12,8 +12,8 @@ from budgetroute.stores import rows
 from budgetroute.stores.ledger import LedgerFile
 from budgetroute.stores.messages import reserved_twice, sole_decision
 from budgetroute.stores.plans import PlanFolder
+from budgetroute.stores.retention import forget
 from budgetroute.stores.secrecy import secret
-from budgetroute.units import time_from_micros
 
 if TYPE_CHECKING:
     import os
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Connection: TypeAlias = sqlite3.Connection
 
 _SWEPT_AT_ONCE = 256
-_FORGOTTEN_AT_ONCE = 1000
 
 
 class DiskStore:
@@ -65,7 +64,7 @@ class DiskStore:
         return self._ledger.write(lambda ledger: _settle(ledger, bill))
 
     def release(self, attempt: str, at: int) -> bool:
-        """Give back the hold of a call that was not sent; False if there is none to give back."""
+        """Give back what a call that costs nothing holds; False if there is nothing."""
         return self._ledger.write(lambda ledger: _release(ledger, attempt, at))
 
     def sweep(self, at: int) -> int:
@@ -76,14 +75,7 @@ class DiskStore:
         swept = 0
         while self._ledger.read(lambda ledger: rows.expired(ledger, at, 1)):
             swept += self._ledger.write(lambda ledger: _expire(ledger, at))
-        before = at - budget.RETENTION
-        if self._ledger.read(lambda ledger: rows.older_than(ledger, before)):
-            self._ledger.write(lambda ledger: rows.forget(ledger, before, _FORGOTTEN_AT_ONCE))
-        for first, last in budget.outlived(time_from_micros(before)):
-            if self._ledger.read(lambda ledger: rows.has_outlived(ledger, first, last)):  # noqa: B023 - called here
-                self._ledger.write(
-                    lambda ledger: rows.drop_outlived(ledger, first, last, _FORGOTTEN_AT_ONCE)  # noqa: B023
-                )
+        forget(self._ledger, at)
         return swept
 
     def snapshot(self, slots: Sequence[Slot]) -> tuple[Balance, ...]:
@@ -167,7 +159,7 @@ def _settle(ledger: Connection, bill: Bill) -> Booked:
         slots = tuple(dict.fromkeys(bill.slots))
         rows.adopt(ledger, bill, after, rows.text_from(slots))
     else:
-        slots = rows.slots_from(found.slots)
+        slots = rows.slots_from(found.slots) or tuple(dict.fromkeys(bill.slots))
         rows.close(ledger, found.seq, after, at=bill.at, outcome=bill.record)
     balances = tuple([rows.add(ledger, slot, change) for slot in slots])
     if slots != bill.slots:

@@ -138,11 +138,16 @@ class LedgerFile:
                 f"{sqlite3.sqlite_version}. Use another Python build."
             )
         make_folder(self.path.parent)
-        with locked(self._lock_path):
+        with locked(self._lock_path, patience_s=self._patience_s):
             return self._open()
 
     def _open(self) -> sqlite3.Connection:
-        create_private(self.path)
+        if not create_private(self.path) and self.path.stat().st_size == 0:
+            _log.warning(
+                "ledger %s was empty; a new one is started in it. If it had been used before, its "
+                "sums are lost: spending in the current windows counts from zero again.",
+                self.path,
+            )
         connection = sqlite3.connect(
             self.path, timeout=0, isolation_level=None, check_same_thread=False
         )
@@ -164,7 +169,7 @@ class LedgerFile:
                 f"mode {mode!r}). Set [store] path to a local disk."
             )
         connection.execute("PRAGMA synchronous = NORMAL")
-        connection.execute("PRAGMA journal_size_limit = 0")
+        connection.execute(f"PRAGMA journal_size_limit = {checkpoints.KEPT_BYTES}")
         connection.execute("PRAGMA wal_autocheckpoint = 0")
         connection.execute("PRAGMA trusted_schema = OFF")
         schema.prepare(connection, self.path)
@@ -174,7 +179,7 @@ class LedgerFile:
         seen = self._shared.identity
         with suppress(sqlite3.Error):
             self._shared.drop()
-        with locked(self._lock_path):
+        with locked(self._lock_path, patience_s=self._patience_s):
             if seen is None or identity_of(self.path) != seen:
                 return
             companions = [self.path.with_name(self.path.name + end) for end in ("-wal", "-shm")]

@@ -62,6 +62,7 @@ class MemoryStore:
         self._marks: set[tuple[Slot, str]] = set()
         self._key = secrets.token_bytes(32)
         self._pruned = 0
+        self._elapsed = budget.Elapsed()
         self._oldest: float = math.inf
 
     def now(self) -> datetime:
@@ -98,7 +99,7 @@ class MemoryStore:
             )
 
     def release(self, attempt: str, at: int) -> bool:
-        """Give back the hold of a call that was not sent; False if there is none to give back."""
+        """Give back what a call that costs nothing holds; False if there is nothing."""
         with self._lock:
             row = self._rows.get(attempt)
             released = None if row is None else budget.release(row.row)
@@ -118,7 +119,8 @@ class MemoryStore:
                 after, change = budget.expire(row.row)
                 self._apply(row.slots, change)
                 self._close(row, after, at, budget.EXPIRED_RECORD)
-            self._forget(at - budget.RETENTION)
+            self._elapsed = budget.elapsed(self._elapsed, at)
+            self._forget(self._elapsed.sure - budget.RETENTION)
             if at - self._pruned >= _PRUNED_EVERY:
                 self._prune(at)
             return len(expired)
@@ -245,7 +247,7 @@ class MemoryStore:
     def _prune(self, at: int) -> None:
         """Drop sums and marks of periods long over, of scopes that are one of many."""
         self._pruned = at
-        over = budget.outlived(time_from_micros(at - budget.RETENTION))
+        over = budget.outlived(time_from_micros(self._elapsed.sure - budget.RETENTION))
 
         def is_kept(slot: Slot) -> bool:
             lasts = not any(first <= slot.period < last for first, last in over)

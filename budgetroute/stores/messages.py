@@ -8,6 +8,7 @@ from budgetroute.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from budgetroute.records import Ask, AttemptState
 
@@ -23,6 +24,15 @@ def reserved_twice(ask: Ask, state: AttemptState) -> StoreError:
     return StoreError(
         f"attempt {ask.attempt!r} cannot be reserved: it is in the ledger already, {state}. "
         f"Give each attempt of a decision its own id ({ask.decision}#1, {ask.decision}#2, …)."
+    )
+
+
+def locked_out(path: Path, patience_s: float) -> StoreError:
+    """Return the error for a file that others kept locked; trying again may help."""
+    return StoreError(
+        f"store {path} stayed locked by another process for {patience_s:g} s. Try again, or find "
+        f"who holds it (a backup, a debugger, a stopped process).",
+        retryable=True,
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from budgetroute.errors import StoreError
+from budgetroute.stores.messages import locked_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,6 +37,8 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _PRIVATE_FOLDER = 0o700
 _PRIVATE_FILE = 0o600
 _WRITABLE_BY_OTHERS = 0o022
+_OPENING = 5
+_PAUSE_S = 0.002
 _ESCAPES = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 
 
@@ -116,29 +120,50 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def create_private(path: Path) -> None:
-    """Create an empty file that only this user reads and writes; leave an existing one alone.
+def create_private(path: Path) -> bool:
+    """Create an empty file that only this user reads and writes; False where there is one already.
 
     SQLite gives its -wal and -shm files the rights of their database.
     """
-    with suppress(FileExistsError):
+    try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE_FILE))
-        path.chmod(_PRIVATE_FILE)  # a umask may have taken the owner's own rights
+    except FileExistsError:
+        return False
+    path.chmod(_PRIVATE_FILE)  # a umask may have taken the owner's own rights
+    return True
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, waiting for it; the system frees it if the process dies."""
+def locked(path: Path, *, patience_s: float = 2.0) -> Iterator[None]:
+    """Hold the lock file `path`; the system frees it if the process dies.
+
+    Waits five times `patience_s`: files are opened seldom, and then by many at once.
+
+    Raises:
+        StoreError: another process kept it, as one that was stopped does (retryable).
+    """
     create_private(path)
     descriptor = os.open(path, os.O_RDWR)
     try:
-        if sys.platform == "win32":
-            msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        deadline = time.monotonic() + _OPENING * patience_s
+        while not _took(descriptor):
+            if time.monotonic() >= deadline:
+                raise locked_out(path, _OPENING * patience_s)
+            time.sleep(_PAUSE_S)
         yield
     finally:
         os.close(descriptor)
+
+
+def _took(descriptor: int) -> bool:
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # which one depends on the system
+        return False
+    return True
 
 
 def set_aside(paths: Sequence[Path], at: datetime) -> Path:

@@ -10,6 +10,7 @@ import logging
 import sqlite3
 from typing import TYPE_CHECKING, TypeVar
 
+from budgetroute.errors import StoreError
 from budgetroute.records import StoredPlan
 from budgetroute.stores.checkpoints import checkpoint, is_due
 from budgetroute.stores.connection import (
@@ -17,11 +18,10 @@ from budgetroute.stores.connection import (
     SharedConnection,
     identity_of,
     is_corrupt,
-    locked_out,
     patiently,
     refusal,
 )
-from budgetroute.stores.messages import StrangeContentError
+from budgetroute.stores.messages import StrangeContentError, locked_out
 from budgetroute.stores.paths import create_private, locked, make_folder, set_aside
 
 if TYPE_CHECKING:
@@ -121,6 +121,12 @@ class PlanFolder:
         found: tuple[int] = self._shared.ready().execute(query).fetchone()
         return found[0] == 1
 
+    def _probe(self) -> None:
+        """Raise what a locked database raises: diskcache's constructor would wait for a minute."""
+        connection = self._shared.ready()
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
             f"{self._path.as_uri()}?mode=rw",
@@ -166,10 +172,11 @@ class PlanFolder:
         if self._cache is None or identity_of(self._path) != self._cached:
             make_folder(self._folder.parent)
             make_folder(self._folder)
-            with locked(self._lock_path):
+            with locked(self._lock_path, patience_s=self._patience_s):
                 create_private(self._path)
                 self._cached = identity_of(self._path)
                 self._has_table()  # raises here if it is damaged
+                self._probe()
                 self._cache = _open_cache(self._folder, self._patience_s)
         return self._cache
 
@@ -179,11 +186,11 @@ class PlanFolder:
         self._cache = self._cached = None
         try:
             self._shared.drop()
-            with locked(self._lock_path):
+            with locked(self._lock_path, patience_s=self._patience_s):
                 if identity_of(self._path) not in seen:
                     return
                 moved = set_aside([self._folder], self._clock.now())
-        except (OSError, sqlite3.Error) as err:
+        except (OSError, sqlite3.Error, StoreError) as err:
             _log.warning("plan %s is damaged (%s) and stays: %s", self._folder, damage, err)
             return
         _log.warning(

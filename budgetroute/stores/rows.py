@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from budgetroute.records import Arrival, Ask, Bill
 
+_log = logging.getLogger("budgetroute.store")
 _EMPTY = Balance()
 _LAST = "\U0010ffff"
 _BILLED = frozenset({"settled", "estimated"})
@@ -42,17 +44,6 @@ _ADOPT = (
     " closed_at, chosen, slots, decided, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, '{}', ?)"
 )
 _CLOSE = "UPDATE attempts SET state = ?, amount = ?, closed_at = ?, outcome = ? WHERE seq = ?"
-_OUTLIVED = (
-    "SELECT EXISTS (SELECT 1 FROM sums WHERE scope GLOB '*#*' AND period >= ? AND period < ?)"
-)
-_DROP_SUMS = (
-    "DELETE FROM sums WHERE (scope, period) IN (SELECT scope, period FROM sums"
-    " WHERE scope GLOB '*#*' AND period >= ? AND period < ? LIMIT ?)"
-)
-_DROP_MARKS = (
-    "DELETE FROM marks WHERE (scope, period, name) IN (SELECT scope, period, name FROM marks"
-    " WHERE scope GLOB '*#*' AND period >= ? AND period < ? LIMIT ?)"
-)
 _ROW = "SELECT seq, slots, state, worst, expected, amount FROM attempts"
 _ENTRY = (
     "SELECT attempt, decision, at, closed_at, state, worst, expected, amount, slots, chosen,"
@@ -152,29 +143,6 @@ def close(
     ledger.execute(_CLOSE, (after.state, after.amount, at, outcome, seq))
 
 
-def older_than(ledger: sqlite3.Connection, at: int) -> bool:
-    """Say whether there are closed attempts or arrivals from before `at`."""
-    query = (
-        "SELECT EXISTS (SELECT 1 FROM attempts WHERE at < ? AND state != 'held')"
-        " OR EXISTS (SELECT 1 FROM arrivals WHERE at < ?)"
-    )
-    return bool(ledger.execute(query, (at, at)).fetchone()[0])
-
-
-def forget(ledger: sqlite3.Connection, before: int, limit: int) -> None:
-    """Delete closed attempts and arrivals from before `before`, at most `limit` of each."""
-    ledger.execute(
-        "DELETE FROM attempts WHERE seq IN"
-        " (SELECT seq FROM attempts WHERE at < ? AND state != 'held' LIMIT ?)",
-        (before, limit),
-    )
-    ledger.execute(
-        'DELETE FROM arrivals WHERE (bucket, "group") IN'
-        ' (SELECT bucket, "group" FROM arrivals WHERE at < ? LIMIT ?)',
-        (before, limit),
-    )
-
-
 def is_marked(ledger: sqlite3.Connection, slot: Slot, name: str) -> bool:
     """Say whether a slot has this mark."""
     query = "SELECT EXISTS (SELECT 1 FROM marks WHERE scope = ? AND period = ? AND name = ?)"
@@ -185,17 +153,6 @@ def mark(ledger: sqlite3.Connection, slot: Slot, name: str) -> bool:
     """Set a mark; say whether it is new."""
     query = "INSERT OR IGNORE INTO marks (scope, period, name) VALUES (?, ?, ?)"
     return ledger.execute(query, (slot.scope, slot.period, name)).rowcount == 1
-
-
-def has_outlived(ledger: sqlite3.Connection, first: str, last: str) -> bool:
-    """Say whether there are sums of scopes that are one of many for periods from `first` to `last`."""
-    return bool(ledger.execute(_OUTLIVED, (first, last)).fetchone()[0])
-
-
-def drop_outlived(ledger: sqlite3.Connection, first: str, last: str, limit: int) -> None:
-    """Delete those sums and their marks, at most `limit` of each."""
-    ledger.execute(_DROP_SUMS, (first, last, limit))
-    ledger.execute(_DROP_MARKS, (first, last, limit))
 
 
 def history(ledger: sqlite3.Connection, scope: str) -> Mapping[str, Balance]:
@@ -257,5 +214,9 @@ def text_from(slots: tuple[Slot, ...]) -> str:
 
 @lru_cache(maxsize=4096)
 def slots_from(text: str) -> tuple[Slot, ...]:
-    """Read what `text_from` wrote."""
-    return tuple([Slot(scope, period) for scope, period in json.loads(text)])
+    """Read what `text_from` wrote; nothing where a damaged disk left something else."""
+    try:
+        return tuple([Slot(scope, period) for scope, period in json.loads(text)])
+    except (TypeError, ValueError):
+        _log.warning("the ledger holds an attempt whose slots cannot be read; run ledger verify")
+        return ()

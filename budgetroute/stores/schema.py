@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "carry_over", "prepare"]
 
-VERSION = 2
+VERSION = 3
 """Kept in `PRAGMA user_version`; an older file is brought up to it, a later one is refused."""
 
 # `sums` holds one row per scope and period for ever: money cannot be computed anew once attempts
@@ -68,6 +68,26 @@ CREATE TABLE marks (
 CREATE INDEX sums_of_many ON sums (period) WHERE scope GLOB '*#*';
 CREATE INDEX marks_of_many ON marks (period) WHERE scope GLOB '*#*';
 """
+# `carried` holds what counts in `sums` though its attempts are gone, and why they are.
+_SINCE_3 = """
+CREATE TABLE carried (
+    scope TEXT NOT NULL,
+    period TEXT NOT NULL,
+    why TEXT NOT NULL,
+    settled INTEGER NOT NULL CHECK (typeof(settled) = 'integer'),
+    held INTEGER NOT NULL CHECK (typeof(held) = 'integer'),
+    calls INTEGER NOT NULL,
+    estimated INTEGER NOT NULL,
+    PRIMARY KEY (scope, period, why)
+) WITHOUT ROWID;
+CREATE INDEX carried_of_many ON carried (period) WHERE scope GLOB '*#*';
+CREATE TABLE elapsed (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    sure INTEGER NOT NULL,
+    noted INTEGER NOT NULL
+);
+"""
+_STEPS = (_TABLES, _SINCE_2, _SINCE_3)
 
 
 def prepare(connection: sqlite3.Connection, path: Path) -> None:
@@ -84,18 +104,12 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
             f"ledger {path} has schema {version}, this budgetroute reads {VERSION}. Upgrade "
             f"budgetroute, or set [store] path to another folder."
         )
-    if version == 1:
-        _run(connection, _SINCE_2)
-        return
-    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
+    if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
         raise StoreError(
             f"{path} is a SQLite file of something else, not a ledger. Set [store] path to "
             f"another folder, or move the file away."
         )
-    _run(connection, _TABLES + _SINCE_2)
-
-
-def _run(connection: sqlite3.Connection, statements: str) -> None:
+    statements = "".join(_STEPS[version:])
     connection.executescript(f"BEGIN IMMEDIATE;{statements}PRAGMA user_version = {VERSION};COMMIT;")
 
 
@@ -115,6 +129,11 @@ def carry_over(damaged: Path, connection: sqlite3.Connection) -> int:
     connection.executemany(
         "INSERT OR IGNORE INTO sums (scope, period, settled, held, expected, calls, estimated)"
         " VALUES (?, ?, ?, ?, 0, ?, ?)",
+        rows,
+    )
+    connection.executemany(
+        "INSERT OR IGNORE INTO carried (scope, period, why, settled, held, calls, estimated)"
+        " VALUES (?, ?, 'rescued', ?, ?, ?, ?)",
         rows,
     )
     return len(rows)
