@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from budgetroute.backends.usage import read_usage
 from budgetroute.calls.prompts import measured
+from budgetroute.records import COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("budgetroute")
 
-_COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "cache_write_long_tokens",
-    "reasoning_tokens",
-)
 _EVENTS = frozenset({
     "content_block_delta", "content_block_start", "content_block_stop", "message_delta",
     "message_start", "message_stop", "ping",
@@ -242,7 +235,12 @@ def _texts(place: object, *names: str) -> Iterator[str]:
 
 def _with_input(event: object) -> Mapping[str, object]:
     """Return Anthropic's `message_delta` as a response: it may leave out what the start said."""
-    names = ("output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    names = (
+        "output_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+        "server_tool_use",
+    )
     block = _get(event, "usage")
     counts = {name: _get(block, name) for name in names}
     reason = _get(_get(event, "delta"), "stop_reason")
@@ -251,11 +249,12 @@ def _with_input(event: object) -> Mapping[str, object]:
 
 
 def _largest(one: Usage, other: Usage) -> Usage:
-    most = {name: max(getattr(one, name), getattr(other, name)) for name in _COUNTS}
+    most = {name: max(getattr(one, name), getattr(other, name)) for name in COUNTS}
     return replace(
         other,
         **most,
         model=other.model or one.model,
+        search_context=other.search_context or one.search_context,
         service_tier=other.service_tier or one.service_tier,
         finish_reason=other.finish_reason or one.finish_reason,
     )

@@ -5,6 +5,7 @@ config. What the map cannot say is never $0: `UnpricedModel` names the model and
 """
 
 from budgetroute.prices.book import PriceBook
-from budgetroute.prices.written import price_from_config
+from budgetroute.prices.sanity import Gap, check_against, gaps
+from budgetroute.prices.written import PRICE_CLASSES, price_from_config
 
-__all__ = ["PriceBook", "price_from_config"]
+__all__ = ["PRICE_CLASSES", "Gap", "PriceBook", "check_against", "gaps", "price_from_config"]

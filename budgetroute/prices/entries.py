@@ -1,58 +1,43 @@
 """One entry of litellm's price map → a Price and a ModelCard.
 
-Numbers are Decimals (exact in atto-dollars). Not read: batch rates (nothing here is sent as a
-batch), off-peak discounts (the standard rate is never lower), regional uplifts that no response
-names, audio and image input rates. Models that answer in anything but text, or bill by citations,
-have no price for that reason.
+Not read: regional uplifts that no response names. Models that make video, images at a price each,
+or bill by characters, citations, seconds of video or hours of commitment have no price for that
+reason: no usage says how much of it there was.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING
 
-from budgetroute.records import ModelCard, Price, Rates
-from budgetroute.units import atto_from_usd_per_token, pico_from_usd
+from budgetroute.prices.schedules import Entry, is_amount, off_peak, rate, services, standard
+from budgetroute.records import Fees, ModelCard, Price
+from budgetroute.units import pico_from_usd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
-    from budgetroute.units import Atto, Pico
+    from budgetroute.units import Pico
 
 __all__ = ["Entry", "card_of", "price_of", "problem_of", "serves"]
 
-Entry: TypeAlias = Mapping[str, Any]
-_Schedule: TypeAlias = tuple[Rates, tuple[tuple[int, Rates], ...]]
-
 _TEXT_MODES = frozenset({"chat", "responses", "completion"})
-_STEMS = {
-    "input": ("input_cost_per_token",),
-    "output": ("output_cost_per_token",),
-    "cached_input": ("cache_read_input_token_cost",),
-    "cache_write": ("cache_creation_input_token_cost",),
-    "reasoning": ("output_cost_per_reasoning_token",),
-    "cache_write_long": (
-        "cache_creation_input_token_cost_above_12hr",
-        "cache_creation_input_token_cost_above_1hr",
-    ),
-}
-_THRESHOLD = re.compile(
-    rf"(?:{'|'.join(stem for stems in _STEMS.values() for stem in stems)})"
-    r"_above_(?P<count>\d+)(?P<k>k?)_tokens(?:_(?P<service>\w+))?"
-)
-_SERVICES = ("flex", "balanced", "priority", "ultrafast")
-_AT_LEAST = frozenset({"xai"})  # bills the higher tier from the threshold on, others above it
-_CACHED_SHARE = {"fireworks_ai": Decimal("0.5")}  # its rule where the map names no cached rate
-_ALWAYS_SEARCHES = "perplexity"
-_NOT_TEXT = {
-    "output_cost_per_audio_token": "audio",
-    "output_cost_per_image": "images",
-    "output_cost_per_image_token": "images",
+_SEARCHES_ONCE = "perplexity"  # in every call, at one fee a call
+_ALWAYS_SEARCH = ("-search-preview", "-search-api")  # OpenAI's, in every call
+_BY_PROMPT = ("gemini", "vertex_ai")  # one fee a call, unless the entry says per_query
+_SIZES = ("low", "medium", "high")
+_UNCOUNTED = {
     "output_cost_per_video_token": "video",
+    "input_cost_per_video_per_second": "seconds of video",
     "citation_cost_per_token": "citations",
+}
+_OTHER_UNITS = {
+    "input_cost_per_character": "characters",
+    "output_cost_per_character": "characters",
+    "input_cost_per_second": "seconds of committed capacity",
+    "cost_per_second": "seconds of committed capacity",
+    "input_cost_per_image": "images",
 }
 _FAMILIES = {"bedrock": "bedrock_converse", "vertex_ai": "vertex_ai-"}
 _FLAGS = {
@@ -97,142 +82,72 @@ def problem_of(entry: Entry) -> str | None:
     mode = entry.get("mode")
     if mode not in _TEXT_MODES:
         return f"the price map lists it as {mode or 'no kind of model'}, not as a text model"
-    for name, unit in _NOT_TEXT.items():
-        if _rate(entry, name):
-            return f"the price map bills it by {unit} as well as by tokens"
-    schedule = _standard(entry)
+    unit = next(_uncounted(entry), None)
+    if unit is not None:
+        return f"the price map bills it by {unit} as well as by tokens, which no usage counts"
+    schedule = standard(entry)
     if schedule is None:
-        return "the price map lists it without a price per input and output token"
-    if not schedule[0].output or not (schedule[0].input or _fee(entry)):
+        units = [unit for name, unit in _OTHER_UNITS.items() if rate(entry, name)]
+        instead = f": it bills by {units[0]}" if units else ""
+        return f"the price map lists it without a price per input and output token{instead}"
+    if not schedule[0].output or not (schedule[0].input or _request_fee(entry)):
         return "the price map lists $0, which may mean free or unknown"
     return None
 
 
 def price_of(key: str, entry: Entry) -> Price:
     """Return the price of an entry; raises ValueError where `problem_of` finds one."""
-    schedule = _standard(entry)
-    if schedule is None:
+    usual = standard(entry)
+    if usual is None:
         raise ValueError(f"{key!r}: {problem_of(entry)}")
-    services = {**_service_schedules(entry, schedule), **_uplifted(entry, schedule)}
+    others = services(entry, usual)
     return Price(
         key=key,
-        rates=schedule[0],
-        tiers=schedule[1],
-        services={name: rates for name, (rates, _) in services.items()},
-        request_fee=_fee(entry),
-        service_tiers={name: tiers for name, (_, tiers) in services.items() if tiers},
+        rates=usual[0],
+        tiers=usual[1],
+        services={name: rates for name, (rates, _) in others.items()},
+        request_fee=_request_fee(entry),
+        service_tiers={name: tiers for name, (_, tiers) in others.items() if tiers},
+        fees=_fees(key, entry),
+        off_peak=off_peak(entry, usual[0]),
     )
 
 
-def _standard(entry: Entry) -> _Schedule | None:
-    if "tiered_pricing" in entry:
-        return _ranged(entry)
-    least, most = _rate(entry, "input_cost_per_token"), _rate(entry, "output_cost_per_token")
-    if least is None or most is None:
-        return None
-    base = _refined(Rates(least, most), entry, [""])
-    share = _CACHED_SHARE.get(entry["litellm_provider"])
-    if share is not None and base.cached_input is None:
-        base = replace(base, cached_input=int(base.input * share))
-    return base, _tiers(entry, base, "")
+def _uncounted(entry: Entry) -> Iterator[str]:
+    """Yield what an entry bills by that usage does not count."""
+    for name, unit in _UNCOUNTED.items():
+        if rate(entry, name):
+            yield unit
+    makes = entry.get("supported_output_modalities") or ["image"]
+    if (
+        "image" in makes
+        and rate(entry, "output_cost_per_image")
+        and not rate(entry, "output_cost_per_image_token")
+    ):
+        yield "images"
 
 
-def _ranged(entry: Entry) -> _Schedule | None:
-    """Read `tiered_pricing`, a list of ranges; the lowest is the base."""
-    steps = []
-    ranges = [step for step in entry["tiered_pricing"] if step.get("range")]
-    for step in sorted(ranges, key=lambda step: step["range"][0]):
-        least = _rate(step, "input_cost_per_token")
-        most = _rate({**entry, **step}, "output_cost_per_token")
-        if least is not None and most is not None:
-            steps.append((int(step["range"][0]), _refined(Rates(least, most), step, [""])))
-    return (steps[0][1], tuple(steps[1:])) if steps else None
+def _request_fee(entry: Entry) -> Pico:
+    fee = entry.get("input_cost_per_request")
+    return pico_from_usd(fee) if is_amount(fee) else 0
 
 
-def _service_schedules(entry: Entry, standard: _Schedule) -> dict[str, _Schedule]:
-    found: dict[str, _Schedule] = {}
-    for service in _SERVICES:
-        end = f"_{service}"
-        if not any(_own(entry, name, [end]) for name in _STEMS):
-            continue
-        base = _refined(standard[0], entry, [end])
-        if _own(entry, "output", [end]) and not _own(entry, "reasoning", [end]):
-            base = replace(base, reasoning=None)
-        found[service] = (base, _tiers(entry, base, end))
-    return found
-
-
-def _tiers(entry: Entry, base: Rates, end: str) -> tuple[tuple[int, Rates], ...]:
-    """Return the context tiers; what a tier does not name is as in the tier below.
-
-    A service without own rates for a tier has the standard ones there.
-    """
-    at_least = entry["litellm_provider"] in _AT_LEAST
-    tiers, rates = [], base
-    for above, spelt in sorted(_thresholds(entry, end)):
-        rates = _refined(rates, entry, [f"_above_{spelt}_tokens{end}", f"_above_{spelt}_tokens"])
-        tiers.append((above - at_least, rates))
-    return tuple(tiers)
-
-
-def _thresholds(entry: Entry, end: str) -> set[tuple[int, str]]:
-    found = set()
-    for name in entry:
-        match = _THRESHOLD.fullmatch(name)
-        if match and match["service"] in {None, end.removeprefix("_")}:
-            thousand = 1000 if match["k"] else 1
-            found.add((int(match["count"]) * thousand, match["count"] + match["k"]))
-    return found
-
-
-def _uplifted(entry: Entry, standard: _Schedule) -> dict[str, _Schedule]:
-    """Return Anthropic's fast mode and US-only inference, which multiply every rate."""
-    factors = entry.get("provider_specific_entry")
-    if entry["litellm_provider"] != "anthropic" or not isinstance(factors, Mapping):
-        return {}
-    known = {name: Decimal(factors[name]) for name in ("fast", "us") if name in factors}
-    if len(known) == 2:  # noqa: PLR2004 - both at once
-        known["fast us"] = known["fast"] * known["us"]
-    return {name: _scaled(standard, factor) for name, factor in known.items()}
-
-
-def _scaled(schedule: _Schedule, factor: Decimal) -> _Schedule:
-    rates, tiers = schedule
-    return _times(rates, factor), tuple((above, _times(tier, factor)) for above, tier in tiers)
-
-
-def _times(rates: Rates, factor: Decimal) -> Rates:
-    own = ((name, getattr(rates, name)) for name in _STEMS)
-    return replace(rates, **{name: int(rate * factor) for name, rate in own if rate is not None})
-
-
-def _fee(entry: Entry) -> Pico:
-    """Return the fee per request; Perplexity's search fee is taken at its dearest context size."""
-    fees = [entry.get("input_cost_per_request")]
-    sizes = entry.get("search_context_cost_per_query")
-    if entry["litellm_provider"] == _ALWAYS_SEARCHES and isinstance(sizes, Mapping):
-        fees += sizes.values()
-    return max((pico_from_usd(fee) for fee in fees if _is_amount(fee)), default=0)
-
-
-def _refined(rates: Rates, entry: Entry, ends: Iterable[str]) -> Rates:
-    own = {name: _own(entry, name, ends) for name in _STEMS}
-    return replace(rates, **{name: rate for name, rate in own.items() if rate is not None})
-
-
-def _own(entry: Entry, name: str, ends: Iterable[str]) -> Atto | None:
-    for end in ends:
-        for stem in _STEMS[name]:
-            rate = _rate(entry, stem + end)
-            if rate is not None:
-                return rate
-    return None
-
-
-def _rate(entry: Entry, name: str) -> Atto | None:
-    value = entry.get(name)
-    return atto_from_usd_per_token(value) if _is_amount(value) else None
-
-
-def _is_amount(value: object) -> TypeGuard[int | Decimal]:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool) and value >= 0
+def _fees(key: str, entry: Entry) -> Fees:
+    sizes, maps = (
+        entry.get("search_context_cost_per_query"),
+        entry.get("google_maps_grounding_cost_per_query"),
+    )
+    known = sizes if isinstance(sizes, Mapping) else {}
+    owner = entry["litellm_provider"]
+    once = owner == _SEARCHES_ONCE
+    by_prompt = owner.startswith(_BY_PROMPT) and "anthropic" not in owner
+    return Fees(
+        search={
+            size: pico_from_usd(fee)
+            for size in _SIZES
+            if is_amount(fee := known.get(f"search_context_size_{size}"))
+        },
+        maps=pico_from_usd(maps) if is_amount(maps) else 0,
+        per_prompt=once or (by_prompt and entry.get("web_search_billing_unit") != "per_query"),
+        always=bool(known) and (once or any(word in key for word in _ALWAYS_SEARCH)),
+    )

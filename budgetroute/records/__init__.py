@@ -19,11 +19,13 @@ from budgetroute.records.ledger import (
     Slot,
     StoredPlan,
 )
-from budgetroute.records.prices import InputSize, ModelCard, Price, Rates, Usage
+from budgetroute.records.prices import Fees, Hours, ModelCard, OffPeak, Price, Rates
 from budgetroute.records.profiles import Cell, CellSource, ClassifierRef, Profile, PromptType
+from budgetroute.records.usage import COUNTS, InputSize, Terms, Usage
 
 __all__ = [
     "AXES",
+    "COUNTS",
     "Action",
     "Applied",
     "Arrival",
@@ -41,10 +43,13 @@ __all__ = [
     "CostSource",
     "Decision",
     "Entry",
+    "Fees",
     "Grant",
+    "Hours",
     "InputSize",
     "Limit",
     "ModelCard",
+    "OffPeak",
     "Option",
     "Pins",
     "Plan",
@@ -57,5 +62,6 @@ __all__ = [
     "Settlement",
     "Slot",
     "StoredPlan",
+    "Terms",
     "Usage",
 ]

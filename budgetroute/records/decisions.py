@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from budgetroute.records.ledger import Balance, Slot
-    from budgetroute.records.prices import InputSize, Usage
     from budgetroute.records.profiles import CellSource
+    from budgetroute.records.usage import InputSize, Usage
 
 CostSource: TypeAlias = Literal["reported", "given", "partial", "estimated"]
 

@@ -1,4 +1,4 @@
-"""Prices of models and the usage they are applied to."""
+"""Prices of models, and what the price map says besides."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class Rates:
     """Atto-dollars per token of each class; None = no own rate (input's or output's applies).
 
     `cache_write_long` is for entries kept an hour or longer; None = `cache_write` applies.
+    `cached_audio` is for sound that is read from a cache; None = `cached_input` applies.
     """
 
     input: Atto
@@ -24,6 +25,55 @@ class Rates:
     cache_write: Atto | None = None
     reasoning: Atto | None = None
     cache_write_long: Atto | None = None
+    audio_input: Atto | None = None
+    audio_output: Atto | None = None
+    image_input: Atto | None = None
+    image_output: Atto | None = None
+    cached_audio: Atto | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fees:
+    """What searches on the provider's side cost, per search; nothing known = nothing billed.
+
+    Attributes:
+        search: context size (`low`, `medium`, `high`) → fee.
+        maps: fee of a look-up in maps.
+        per_prompt: one fee for a call that searches, however often it does.
+        always: the model searches in every call, asked or not.
+    """
+
+    search: Mapping[str, Pico] = field(default_factory=dict)
+    maps: Pico = 0
+    per_prompt: bool = False
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """A span of every day in UTC, from `start` up to `end` (minutes since midnight).
+
+    An end at or before the start lies in the next day; `weekdays` (1 = Monday) is None for all.
+    """
+
+    start: int
+    end: int
+    weekdays: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffPeak:
+    """Rates that hold instead of the standard ones during some hours.
+
+    Attributes:
+        hours: when; any of them.
+        rates: what holds then, whatever the context.
+        zone: IANA zone by whose calendar weekdays are told.
+    """
+
+    hours: tuple[Hours, ...]
+    rates: Rates
+    zone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +85,14 @@ class Price:
         rates: the standard rates.
         tiers: (input tokens above which it holds, rates), ascending; the whole request is billed
             at the highest tier it exceeds.
-        services: service tier → rates (`flex`, `priority`), where the map has them.
+        services: service tier → rates (`flex`, `priority`, `batch`), where the map has them.
         request_fee: per request, on top of tokens.
-        source: `map`, `config`, or `free` (said to be free by the user).
+        source: `map`, `config`, `free` (said to be free by the user) or `time` (by the second).
         service_tiers: service tier → what `tiers` is for the standard rates.
+        fees: what searches cost.
+        off_peak: what holds at some hours instead of the standard service's rates.
+        second: atto-dollars per second of an engine that is paid by time; None = by tokens.
+        tokens_per_second: what such an engine is said to make; None = not said.
     """
 
     key: str
@@ -46,8 +100,12 @@ class Price:
     tiers: tuple[tuple[int, Rates], ...] = ()
     services: Mapping[str, Rates] = field(default_factory=dict)
     request_fee: Pico = 0
-    source: Literal["map", "config", "free"] = "map"
+    source: Literal["map", "config", "free", "time"] = "map"
     service_tiers: Mapping[str, tuple[tuple[int, Rates], ...]] = field(default_factory=dict)
+    fees: Fees = field(default_factory=Fees)
+    off_peak: OffPeak | None = None
+    second: Atto | None = None
+    tokens_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,50 +128,3 @@ class ModelCard:
     max_output_tokens: int | None = None
     supports: Mapping[str, bool] = field(default_factory=dict)
     deprecated_on: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a provider reported, in one convention.
-
-    Attributes:
-        input_tokens: all input tokens, cached and cache-written ones included.
-        output_tokens: all output tokens of all choices, reasoning included.
-        cached_tokens: part of the input that was read from a cache.
-        cache_write_tokens: part of the input that was written to a cache.
-        reasoning_tokens: part of the output that was hidden reasoning.
-        model: the model the response names; None when it names none.
-        service_tier: the tier the response names; Anthropic's speed and region are folded in
-            (`fast`, `us`, `fast us`).
-        finish_reason: of the first choice, in OpenAI's words (`stop`, `length`, `tool_calls`).
-        cache_write_long_tokens: part of the cache-written tokens that is kept an hour or longer.
-    """
-
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
-    model: str | None = None
-    service_tier: str | None = None
-    finish_reason: str | None = None
-    cache_write_long_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class InputSize:
-    """How large a prompt is before it is sent.
-
-    Attributes:
-        tokens: counted with o200k, or UTF-8 bytes / 4 where that is not to be had.
-        utf8_bytes: a sure upper bound of the text's tokens in any tokenizer.
-        framing: tokens for roles, tools and schema, an upper bound.
-        images: images in the prompt; each costs `image_tokens` of its model.
-        exact: whether `tokens` was counted rather than guessed from bytes.
-    """
-
-    tokens: int
-    utf8_bytes: int
-    framing: int = 0
-    images: int = 0
-    exact: bool = True

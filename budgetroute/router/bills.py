@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from budgetroute import billing
 from budgetroute.errors import UnpricedModel
+from budgetroute.records import COUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,12 +85,5 @@ def merged(usages: Sequence[Usage]) -> Usage | None:
     """Return the sum of several usages; names and reasons are the last one's."""
     if not usages:
         return None
-    last = usages[-1]
-    return replace(
-        last,
-        input_tokens=sum(u.input_tokens for u in usages),
-        output_tokens=sum(u.output_tokens for u in usages),
-        cached_tokens=sum(u.cached_tokens for u in usages),
-        cache_write_tokens=sum(u.cache_write_tokens for u in usages),
-        reasoning_tokens=sum(u.reasoning_tokens for u in usages),
-    )
+    sums = {name: sum(getattr(usage, name) for usage in usages) for name in COUNTS}
+    return replace(usages[-1], **sums)
