@@ -13,9 +13,8 @@ An engine paid by time adds seconds · rate to each: measured, expected, and the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from budgetroute.records import Terms
@@ -37,7 +36,6 @@ __all__ = [
     "is_off_peak",
     "rates_at",
     "search_fees",
-    "services_asked",
     "worst_case",
     "worst_line",
 ]
@@ -125,13 +123,15 @@ def worst_case(
         terms: what else may be billed: service tiers, searches, sound, time.
 
     Raises:
-        ValueError: the price is by time and the terms bound no time.
+        ValueError: the price is by time and the terms bound no time, or they bound no searches.
     """
     output = n * cap
     dearest = max(
         input_bound * _dearest_input(rates, terms) + output * _dearest_output(rates)
         for rates in _reachable(price, input_bound, terms)
     )
+    if terms.searches is None:
+        raise ValueError(f"{price.key!r}: searches are asked for, and nothing bounds them")
     fees = search_fees(
         price.fees,
         searches=terms.searches,
@@ -222,22 +222,6 @@ def search_fees(
     known = fees.search.get(context or "")
     each = max(fees.search.values(), default=0) if known is None else known
     return sought * each + mapped * fees.maps
-
-
-def services_asked(parameters: Mapping[str, Any]) -> frozenset[str]:
-    """Return the service tiers that a request's parameters ask for, as responses name them.
-
-    Anthropic's speed and region are tiers too, alone and together.
-
-    >>> sorted(services_asked({"speed": "fast", "inference_geo": "us"}))
-    ['fast', 'fast us', 'us']
-    """
-    extra = parameters.get("extra_body")
-    if isinstance(extra, Mapping):
-        parameters = {**parameters, **extra}
-    named = [parameters.get(name) for name in ("service_tier", "speed", "inference_geo")]
-    words = [word for word in named if isinstance(word, str)]
-    return frozenset(words) | ({"fast us"} if {"fast", "us"} <= set(words) else frozenset())
 
 
 def has_rates_for(price: Price, service: str | None) -> bool:

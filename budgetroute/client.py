@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.backends.failures import is_retryable, retry_after
-from budgetroute.billing import services_asked
 from budgetroute.calls.flight import Flight
 from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
 from budgetroute.calls.routers import default_router, is_off, usual_cap
@@ -22,6 +21,7 @@ from budgetroute.calls.streams import aprime, finished, prime
 from budgetroute.context import current_pins, current_runs, current_tags
 from budgetroute.errors import BudgetRouteError, ConfigError
 from budgetroute.records import AXES, Action, Pins, Plan, Request
+from budgetroute.terms import terms_asked, unbilled_tools
 from budgetroute.units import is_amount, is_whole
 
 if TYPE_CHECKING:
@@ -224,7 +224,8 @@ def _order(  # noqa: PLR0913 - see `completion`
         prompt_type=prompt_type,
         tags=tags,
         run_limits=tuple((run.id, run.limit) for run in current_runs()),
-        services=services_asked(extra),
+        terms=terms_asked(extra),
+        unbilled=unbilled_tools(extra),
         timeout_s=limit,
         seed=tags.get("request_id"),
     )

@@ -43,6 +43,9 @@ _IMAGES = frozenset({"image_url", "image", "input_image", "image_file"})
 _MEDIA = frozenset({
     "input_audio", "audio", "file", "input_file", "document", "video", "video_url", "media",
 })  # fmt: skip
+_SOUND = frozenset({"input_audio", "audio", "video", "video_url", "media"})
+_GEMINI = frozenset({"inline_data", "inlineData", "file_data", "fileData"})
+_MIME = ("mime_type", "mimeType", "media_type", "format")
 _INLINE = frozenset({"data", "file_data", "content"})  # without them, a part only refers to media
 _CONTENT = ("content", "parts")  # Gemini says parts
 _DEEPEST = 8
@@ -109,7 +112,7 @@ def measure_messages(
     if found.opaque:
         tokens = size.tokens + found.opaque // _BYTES_PER_TOKEN
         size = InputSize(tokens, size.utf8_bytes + found.opaque, exact=False)
-    return replace(size, framing=size.framing + framing, images=found.images)
+    return replace(size, framing=size.framing + framing, images=found.images, audio=found.audio)
 
 
 def prompt_text(messages: object, *, head: int = 2000, tail: int = 2000) -> str:
@@ -140,6 +143,7 @@ class _Found:
     texts: list[str] = field(default_factory=list)
     images: int = 0
     opaque: int = 0
+    audio: bool = False
 
     def take_message(self, turn: object) -> None:
         if type(turn) is dict and len(turn) == 2 and type(turn.get("content")) is str:  # noqa: PLR2004 - role, content
@@ -171,9 +175,9 @@ class _Found:
         kind = None if fields is None else fields.get("type")
         if fields is None or depth >= _DEEPEST:
             self.texts.append(_json(part))
-        elif kind in _IMAGES or (kind is None and "inline_data" in fields):
+        elif kind in _IMAGES or (kind is None and _is_picture(fields)):
             self.images += 1
-        elif kind in _MEDIA:
+        elif kind in _MEDIA or (kind is None and _holds(fields, _GEMINI)):
             self._take_media(fields)
         elif kind == "tool_result":
             self.take(fields.get("content"), depth=depth + 1)
@@ -183,11 +187,27 @@ class _Found:
             self.texts.append(_json(fields))
 
     def _take_media(self, fields: Mapping[str, Any]) -> None:
+        self.audio = self.audio or fields.get("type") in _SOUND or _hears(fields)
         inside = [fields, *(value for value in fields.values() if isinstance(value, Mapping))]
         if any(_INLINE & inner.keys() for inner in inside):
             self.opaque += _bytes(_json(fields))
         else:
             self.images += 1
+
+
+def _is_picture(fields: Mapping[str, Any]) -> bool:
+    return _holds(fields, _GEMINI) and not _hears(fields)
+
+
+def _holds(fields: Mapping[str, Any], names: frozenset[str]) -> bool:
+    return any(fields.get(name) is not None for name in names)
+
+
+def _hears(fields: Mapping[str, Any]) -> bool:
+    """Say whether a part is sound or video by its media type."""
+    inside = [fields, *(value for value in fields.values() if isinstance(value, Mapping))]
+    kinds = [str(kind) for part in inside for name in _MIME if (kind := part.get(name))]
+    return any(kind.startswith(("audio", "video")) for kind in kinds)
 
 
 def _spoken(turn: object) -> tuple[str, list[str]]:

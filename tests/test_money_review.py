@@ -24,12 +24,12 @@ from http_support import (
 )
 
 from budgetroute import ConfigError, last_decision, pin, record, route
-from budgetroute.billing import services_asked
 from budgetroute.clock import ManualClock
 from budgetroute.records import Usage
 from budgetroute.router.bills import billed
 from budgetroute.router.overheads import Overheads
 from budgetroute.stores import DiskStore
+from budgetroute.terms import services_asked
 from budgetroute.testing import ScriptedServer, cut, status
 from budgetroute.units import micros_from_time, pico_from_usd
 

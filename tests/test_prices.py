@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from budgetroute.errors import ConfigError, UnpricedModel
 from budgetroute.prices import PriceBook, price_from_config
-from budgetroute.records import Price, Rates
+from budgetroute.records import Fees, Hours, OffPeak, Price, Rates
 
 CHAT = {"mode": "chat", "litellm_provider": "acme"}
 PRICED = CHAT | {"input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06}
@@ -70,7 +71,11 @@ def test_litellm_is_not_imported():
         ({**PRICED, "output_cost_per_token": "2e-06"}, "without a price"),
         ({**PRICED, "mode": "image_generation"}, "image_generation"),
         ({**PRICED, "mode": None}, "no kind of model"),
-        ({**PRICED, "output_cost_per_audio_token": 1e-05}, "by audio"),
+        ({**PRICED, "output_cost_per_image": 0.04}, "by images"),
+        ({**PRICED, "output_cost_per_video_token": 1e-05}, "by video"),
+        ({**PRICED, "input_cost_per_video_per_second": 1e-03}, "by seconds of video"),
+        ({**CHAT, "input_cost_per_character": 1e-06}, "by characters"),
+        ({**CHAT, "input_cost_per_second": 1e-03}, "by seconds of committed capacity"),
         ({**PRICED, "citation_cost_per_token": 1e-05}, "by citations"),
     ],
 )
@@ -215,7 +220,8 @@ def test_services(book):
         "input_cost_per_token_batches": 1e-07,
     }
     price = book(m=entry).price("m")
-    assert set(price.services) == {"priority", "flex"}
+    assert set(price.services) == {"priority", "flex", "batch"}
+    assert price.services["batch"] == replace(price.rates, input=MICRO // 10, reasoning=3 * MICRO)
     fast = Rates(2 * MICRO, 4 * MICRO, cached_input=MICRO // 10)
     assert price.services["priority"] == fast
     assert price.service_tiers["priority"][0][1].input == 5 * MICRO
@@ -241,18 +247,86 @@ def test_hour_long_cache_writes(book):
     assert prices.price("b").rates.cache_write_long == 4 * MICRO
 
 
-def test_request_fees(book):
-    """Fees per request are read; a provider that always searches pays its dearest search."""
+def test_fees(book):
+    """Fees per request and per search are read; some providers search in every call."""
     sizes = {"search_context_size_low": 0.005, "search_context_size_high": 0.012}
     search = PRICED | {"search_context_cost_per_query": sizes}
+    google = {"litellm_provider": "gemini", "google_maps_grounding_cost_per_query": 0.025}
     prices = book(
         fee=PRICED | {"input_cost_per_token": 0, "input_cost_per_request": 0.005},
         sonar=search | {"litellm_provider": "perplexity"},
         other=search,
+        prompt=search | google,
+        query=search | google | {"web_search_billing_unit": "per_query"},
+        **{"gpt-9-search-preview": search},
     )
     assert prices.price("fee").request_fee == 5 * 10**9
-    assert prices.price("sonar").request_fee == 12 * 10**9
-    assert prices.price("other").request_fee == 0
+    known = {"low": 5 * 10**9, "high": 12 * 10**9}
+    fees = {name: prices.price(name).fees for name in ("sonar", "other", "prompt", "query")}
+    assert fees["sonar"] == Fees(known, per_prompt=True, always=True)
+    assert fees["other"] == Fees(known)
+    assert fees["prompt"] == Fees(known, maps=25 * 10**9, per_prompt=True)
+    assert fees["query"] == Fees(known, maps=25 * 10**9)
+    assert prices.price("gpt-9-search-preview").fees.always
+
+
+def test_sound_and_images(book):
+    """Rates of sound and images are read, with those of their caches, tiers and services."""
+    entry = PRICED | {
+        "input_cost_per_audio_token": 3e-06,
+        "input_cost_per_audio_token_above_200k_tokens": 4e-06,
+        "input_cost_per_audio_token_priority": 5e-06,
+        "output_cost_per_audio_token": 6e-06,
+        "input_cost_per_image_token": 7e-06,
+        "output_cost_per_image_token": 8e-06,
+        "cache_read_input_audio_token_cost": 1e-06,
+    }
+    price = book(m=entry).price("m")
+    assert price.rates == Rates(
+        MICRO,
+        2 * MICRO,
+        audio_input=3 * MICRO,
+        audio_output=6 * MICRO,
+        image_input=7 * MICRO,
+        image_output=8 * MICRO,
+        cached_audio=MICRO,
+    )
+    assert price.tiers == ((200_000, replace(price.rates, audio_input=4 * MICRO)),)
+    assert price.services["priority"] == replace(price.rates, audio_input=5 * MICRO)
+
+
+def test_images_at_a_price_each_are_unpriced_only_where_they_can_come(book):
+    """A model that answers in text alone makes no image, whatever the map says one costs."""
+    each = PRICED | {"output_cost_per_image": 0.04}
+    prices = book(
+        drawing=each | {"supported_output_modalities": ["text", "image"]},
+        writing=each | {"supported_output_modalities": ["text"]},
+        counted=each | {"output_cost_per_image_token": 1e-05},
+    )
+    assert [prices.known(name) for name in ("drawing", "writing", "counted")] == [False, True, True]
+
+
+def test_off_peak_hours(book):
+    """Spans of the day and of weekdays are read, with the rates that hold in them."""
+    block = {
+        "input_cost_per_token": 5e-07,
+        "hours_utc": "16:30-00:30",
+        "weekday_timezone": "Asia/Shanghai",
+        "windows": [{"hours_utc": ["04:00-06:00", "odd"], "weekdays": [6, 7]}],
+    }
+    off = book(m=PRICED | {"off_peak_pricing": block}).price("m").off_peak
+    assert off == OffPeak(
+        (Hours(990, 30), Hours(240, 360, frozenset({6, 7}))),
+        Rates(MICRO // 2, 2 * MICRO),
+        "Asia/Shanghai",
+    )
+
+
+@pytest.mark.parametrize("change", [{"weekday_timezone": "Mars/Olympus"}, {"hours_utc": "always"}])
+def test_off_peak_hours_that_cannot_be_read_give_no_discount(book, change):
+    """Then the standard rates hold at all hours: they are never the lower ones."""
+    block = {"input_cost_per_token": 5e-07, "hours_utc": "16:30-00:30"} | change
+    assert book(m=PRICED | {"off_peak_pricing": block}).price("m").off_peak is None
 
 
 def test_fireworks_half_price_cache(book):
@@ -318,6 +392,12 @@ def test_free_must_be_said():
         ({"input": 1}, "output is missing"),
         ({"input": 1, "output": 1, "cached": 1}, "cached_input"),
         ({"input": 1, "output": 1, "request": 500}, "per request"),
+        ({"input": 1, "output": 1, "search": 500}, "per search"),
+        ({"gpu_hour": 0}, "more than 0"),
+        ({"gpu_hour": 2.5, "watts": 700}, "two prices"),
+        ({"watts": 700}, "together"),
+        ({"gpu_hour": 2.5, "input": 1}, "unknown key"),
+        ({"tokens_per_second": 50}, "gpu_hour"),
         (0.5, "expected"),
         ("gratis", "expected"),
         (None, "expected"),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from budgetroute import billing
 from budgetroute.clock import ManualClock
 from budgetroute.errors import BudgetExceeded
-from budgetroute.records import Action, InputSize, Pins, Usage
+from budgetroute.records import Action, InputSize, Pins, Terms, Usage
 from budgetroute.router.crossings import Crossing, Crossings, crossings
 from budgetroute.stores import DiskStore, MemoryStore
 from budgetroute.telemetry import decided_fields
@@ -188,7 +188,7 @@ def test_declared_responses_and_services_cross_nothing(world):
     models = MODELS.replace("output = 40.0 }", "output = 40.0 }\ntoken_ratio = 1.5")
     router = world.router(models=models)
     crossed(router, [Usage(200, 1024), Usage(200, 1024)], **LARGE, calls=2)
-    crossed(router, [Usage(900, 1024)], **LARGE, services=frozenset({"priority"}))
+    crossed(router, [Usage(900, 1024)], **LARGE, terms=Terms(services=frozenset({"priority"})))
     assert not router.crossings.last_seen
     assert world.store.load_plan("test|crossings").value is None
 

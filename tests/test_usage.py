@@ -333,6 +333,167 @@ def test_any_shape_gives_believable_usage_or_none(value):
         assert all(type(count) is int and 0 <= count <= 10**9 for count in counts)
 
 
+@pytest.mark.parametrize("shape", [dict, plain])
+def test_sound_and_images_of_openai(shape):
+    """Sound and images are parts of both sides; cached sound is told apart."""
+    block = {
+        "prompt_tokens": 100,
+        "completion_tokens": 50,
+        "prompt_tokens_details": {
+            "audio_tokens": 30,
+            "image_tokens": 20,
+            "cached_tokens": 12,
+            "cached_tokens_details": {"audio_tokens": 5},
+        },
+        "completion_tokens_details": {"audio_tokens": 40, "image_tokens": 3},
+    }
+    assert read_usage(shape({"choices": [], "usage": block})) == Usage(
+        100,
+        50,
+        cached_tokens=12,
+        audio_tokens=30,
+        cached_audio_tokens=5,
+        image_tokens=20,
+        audio_output_tokens=40,
+        image_output_tokens=3,
+    )
+
+
+@pytest.mark.parametrize("shape", [dict, plain])
+def test_sound_and_images_of_gemini(shape):
+    """Gemini lists tokens by modality, in the prompt, the cache and the answer."""
+    answer = {
+        "usageMetadata": {
+            "promptTokenCount": 100,
+            "candidatesTokenCount": 60,
+            "promptTokensDetails": [
+                {"modality": "TEXT", "tokenCount": 50},
+                {"modality": "AUDIO", "tokenCount": 30},
+                {"modality": "IMAGE", "tokenCount": 20},
+            ],
+            "cachedContentTokenCount": 10,
+            "cacheTokensDetails": [{"modality": "AUDIO", "tokenCount": 10}],
+            "candidatesTokensDetails": [{"modality": "IMAGE", "tokenCount": 60}],
+        }
+    }
+    assert read_usage(shape(answer)) == Usage(
+        100,
+        60,
+        cached_tokens=10,
+        audio_tokens=30,
+        cached_audio_tokens=10,
+        image_tokens=20,
+        image_output_tokens=60,
+    )
+
+
+def searched(**usage):
+    return {"usage": {"prompt_tokens": 1, "completion_tokens": 1} | usage}
+
+
+GROUNDED = {
+    "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1},
+    "candidates": [
+        {
+            "groundingMetadata": {
+                "webSearchQueries": ["a", "b", ""],
+                "groundingChunks": [{"web": {}}],
+            }
+        },
+        {"groundingMetadata": {"webSearchQueries": ["b", "c"]}},
+    ],
+}
+WEB, PAGE = ({"type": "web_search_call", "action": {"type": t}} for t in ("search", "open_page"))
+
+
+@pytest.mark.parametrize("shape", [dict, plain])
+@pytest.mark.parametrize(
+    ("answer", "searches"),
+    [
+        (
+            MESSAGE | {"usage": MESSAGE["usage"] | {"server_tool_use": {"web_search_requests": 3}}},
+            3,
+        ),
+        (searched(prompt_tokens_details={"web_search_requests": 2}), 2),
+        (searched(server_side_tool_usage_details={"web_search_calls": 4}), 4),
+        (searched(num_search_queries=5), 5),
+        (RESPONSE | {"output": [WEB, PAGE, {"type": "message"}, WEB]}, 2),
+        (RESPONSE | {"output": [WEB, WEB], "tool_usage": {"web_search": {"num_requests": 1}}}, 1),
+        (GROUNDED, 3),
+        (searched() | {"choices": [{"message": {"annotations": [{"type": "url_citation"}]}}]}, 1),
+        (searched() | {"choices": [{"message": {"annotations": [{"type": "file_citation"}]}}]}, 0),
+        (CHAT, 0),
+    ],
+)
+def test_searches(shape, answer, searches):
+    """Every provider's count of searches is found; opening a page and repeating a query are free."""
+    assert read_usage(shape(answer)).searches == searches
+
+
+def test_look_ups_in_maps_are_no_searches():
+    """Queries that only maps answered count as look-ups, at least one where maps were used."""
+    about = {"webSearchQueries": ["a", "b"], "groundingChunks": [{"maps": {}}]}
+    usage = read_usage(GROUNDED | {"candidates": [{"groundingMetadata": about}]})
+    assert (usage.searches, usage.map_queries) == (0, 2)
+    about = {"groundingChunks": [{"maps": {}}]}
+    usage = read_usage(GROUNDED | {"candidates": [{"groundingMetadata": about}]})
+    assert (usage.searches, usage.map_queries) == (0, 1)
+
+
+def test_context_size_of_searches():
+    """Perplexity says how much its searches read; a size that is none is not believed."""
+    assert read_usage(searched(search_context_size="medium")).search_context == "medium"
+    assert read_usage(searched(search_context_size="huge")).search_context is None
+
+
+def test_impossible_searches_are_unknown():
+    """A negative number of searches makes the usage unknown like any other count."""
+    assert read_usage(searched(num_search_queries=-1)) is None
+
+
+def test_hidden_reasoning_without_a_total():
+    """More reasoning than output means that the output leaves reasoning out."""
+    details = {"reasoning_tokens": 30}
+    usage = read_usage(
+        chat(prompt_tokens=10, completion_tokens=5, completion_tokens_details=details)
+    )
+    assert (usage.output_tokens, usage.reasoning_tokens) == (35, 30)
+
+
+def test_cached_tokens_beyond_the_prompt_were_left_out_of_it():
+    """A part larger than the whole was not counted in it: the whole is both together."""
+    usage = read_usage(chat(prompt_tokens=10, completion_tokens=1, cached_tokens=100))
+    assert (usage.input_tokens, usage.cached_tokens) == (110, 100)
+
+
+def test_cache_writes_that_only_the_details_count():
+    """Anthropic's writes by age count, though their sum is missing."""
+    block = {
+        "input_tokens": 10,
+        "output_tokens": 1,
+        "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30},
+    }
+    usage = read_usage({"usage": block})
+    assert (usage.input_tokens, usage.cache_write_tokens) == (60, 50)
+    assert usage.cache_write_long_tokens == 30
+
+
+def test_bedrock_says_service_and_age():
+    """Bedrock's service tier and its hour-long writes are read."""
+    answer = {
+        "serviceTier": {"type": "priority"},
+        "usage": {
+            "inputTokens": 5,
+            "outputTokens": 2,
+            "cacheWriteInputTokens": 9,
+            "cacheDetails": [{"ttl": "5m", "inputTokens": 4}, {"ttl": "1h", "inputTokens": 5}],
+        },
+    }
+    assert read_usage(answer) == Usage(
+        14, 2, cache_write_tokens=9, cache_write_long_tokens=5, service_tier="priority"
+    )
+
+
 @pytest.mark.filterwarnings("ignore")
 class TestLitellm:
     """litellm's own response objects."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from budgetroute.billing import services_asked
 from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
 from budgetroute.calls.routers import default_router, usual_cap
 from budgetroute.calls.said import EXTRA_BODY, ROUTED, Said, said_in, usage_asked
@@ -14,6 +13,7 @@ from budgetroute.calls.sending import cap_name, parts_for, put
 from budgetroute.context import current_pins, current_runs, current_tags
 from budgetroute.errors import ConfigError
 from budgetroute.records import Action, Pins, Plan, Request
+from budgetroute.terms import terms_asked, unbilled_tools
 
 if TYPE_CHECKING:
     import inspect
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _READY = (list, tuple, str, Mapping)
 _STANDING = frozenset({
-    EXTRA_BODY, "functions", "inference_geo", "response_format", "service_tier", "speed", "timeout",
-    "tools",
+    EXTRA_BODY, "config", "functions", "inference_geo", "max_tool_calls", "response_format",
+    "search_parameters", "service_tier", "speed", "timeout", "tools", "web_search_options",
 })  # fmt: skip
 """Parameters whose defaults (a `functools.partial` has them) cost money or forbid actions."""
 _UNASKED = frozenset({
@@ -144,7 +144,8 @@ class Carrier:
             tags=tags,
             run_limits=tuple([(run.id, run.limit) for run in current_runs()]),
             calls=options.calls,
-            services=services_asked(call.given),
+            terms=terms_asked(call.given),
+            unbilled=unbilled_tools(call.given),
             timeout_s=_seconds(call.given.get("timeout")),
             seed=tags.get("request_id"),
         )

@@ -272,7 +272,7 @@ class Flight:
         try:
             usages, partial = self._bookable(passed) if complete else ((), False)
             self.settlement = self.router.settle(
-                self.decision, usages, attempt=self.attempt, partial=partial
+                self.decision, usages, attempt=self.attempt, partial=partial, over=complete
             )
         except Exception as err:  # noqa: BLE001 - the answer is there and paid for: it is not lost for us
             self._say_unbooked("settlement", err)

@@ -31,6 +31,7 @@ _TYPES = 3
 _BY = {"": "not recorded", "general": "nothing classified it", "fallback": "routing failed"}
 _SOURCES = {
     "reported": "by the usage that was reported",
+    "timed": "by the time that the engine was busy with it",
     "given": "as you gave it",
     "partial": "counted from what the stream had delivered, no usage was reported",
     "estimated": "estimated, no usage was reported",

@@ -7,7 +7,6 @@ from datetime import date
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from budgetroute import billing
 from budgetroute.classify import LinearClassifier
 from budgetroute.cli.report import Finding, Section, failed
 from budgetroute.cli.wording import counted, per_million
@@ -15,6 +14,7 @@ from budgetroute.clock import WallClock
 from budgetroute.errors import BudgetRouteError, UnpricedModel
 from budgetroute.profiles import classifier_path, lint_profile, profile_path
 from budgetroute.router.assembly import advice_on_priors
+from budgetroute.router.table import make_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -166,13 +166,13 @@ def _on_classifier(equipment: Equipment, profile: Profile, name: str) -> Finding
 
 def _cost_of(equipment: Equipment, action: Action, cell: Cell, kind: PromptType) -> float | None:
     try:
-        price = equipment.facts(action.model).price
+        row = make_row(action, equipment.facts(action.model), {})
     except BudgetRouteError:
         return None
-    return billing.expected_usd(
-        price,
+    return row.cost(
         input_tokens=kind.input_tokens * cell.input_factor,
-        output_tokens=cell.output_mean * action.n,
+        output_tokens=cell.output_mean,
+        seconds=row.seconds(cell) or 0.0,
     )
 
 

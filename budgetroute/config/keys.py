@@ -11,6 +11,7 @@ MAX_USD = 9_000_000
 """Amounts at rest are int64 pico-dollars, which end at $9.2 million."""
 
 Tokens: TypeAlias = Annotated[int, Meta(ge=1, le=100_000_000)]
+Searches: TypeAlias = Annotated[int, Meta(ge=1, le=1000)]
 Choices: TypeAlias = Annotated[int, Meta(ge=1, le=128)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=1, le=86_400)]
 Word: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -25,7 +26,18 @@ _CLASSES = {
     "output": "Dollars per million output tokens.",
     "cached_input": "Dollars per million input tokens read from the provider's cache.",
     "cache_write": "Dollars per million input tokens written to the provider's cache.",
+    "cache_write_1h": "The same for entries kept an hour or longer. Default: cache_write's.",
     "reasoning": "Dollars per million hidden reasoning tokens. Default: output's.",
+    "audio_input": "Dollars per million input tokens of sound. Default: input's.",
+    "audio_output": "Dollars per million output tokens of sound. Default: output's.",
+    "image_input": "Dollars per million input tokens of images. Default: input's.",
+    "image_output": "Dollars per million output tokens of images. Default: output's.",
+    "request": "Dollars per request, beside tokens or time.",
+    "search": "Dollars per search that the provider runs.",
+    "gpu_hour": "Dollars per hour of an engine of your own, instead of tokens.",
+    "watts": "Power that it draws; with usd_per_kwh instead of gpu_hour.",
+    "usd_per_kwh": "Dollars per kilowatt-hour.",
+    "tokens_per_second": "Output tokens per second of one request, where no latency was profiled.",
 }
 PriceTable: TypeAlias = Annotated[
     Mapping[str, Any],

@@ -20,6 +20,7 @@ from budgetroute.config.keys import (
     NotNegative,
     Positive,
     PriceTable,
+    Searches,
     Share,
     Tokens,
     Word,
@@ -27,6 +28,7 @@ from budgetroute.config.keys import (
     key,
     listed,
 )
+from budgetroute.terms import SEARCHES
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True):
@@ -59,8 +61,8 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     price: Annotated[
         PriceTable | Literal["free"] | None,
         key(
-            "Dollars per million tokens, over the price map (`input`, `output`, `cached_input`, "
-            '`cache_write`, `reasoning`), or "free".',
+            "Dollars per million tokens, over the price map (`input`, `output`, …), or dollars of "
+            'time (`gpu_hour`, or `watts` and `usd_per_kwh`), or "free".',
             eg={"input": 0.15, "output": 0.60, "cached_input": 0.075},
         ),
     ] = None
@@ -145,6 +147,14 @@ class RouteConfig(Struct, frozen=True, kw_only=True):
         Positive | None,
         key("Seconds that a call may take; its money is held a minute longer.", eg=60),
     ] = None
+    searches: Annotated[
+        Searches,
+        key(
+            "Most searches that the provider runs for one call, where the call has a search tool "
+            "and does not bound it itself.",
+            eg=5,
+        ),
+    ] = SEARCHES
 
 
 class ClassifyConfig(Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from budgetroute.records.actions import Action, Axis, Pins
+from budgetroute.records.usage import Terms
 from budgetroute.units import Pico, usd_from_pico
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from budgetroute.records.profiles import CellSource
     from budgetroute.records.usage import InputSize, Usage
 
-CostSource: TypeAlias = Literal["reported", "given", "partial", "estimated"]
+CostSource: TypeAlias = Literal["reported", "timed", "given", "partial", "estimated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Request:
         tags: the user's tags (`user`, `tier`, `channel`, `endpoint`, …).
         run_limits: (run id, limit) of every enclosing `run()`.
         calls: attempts that one reservation covers.
-        services: service tiers the call asks for; their prices bound it too.
+        terms: what may be billed besides text: service tiers and searches that the call asks for.
+        unbilled: the provider's tools in it that have fees which no price here has.
         timeout_s: how long the call may take; None = unknown.
         seed: the user's request id; it seeds the draw between λ_low and λ_high.
     """
@@ -64,7 +66,8 @@ class Request:
     tags: Mapping[str, str] = field(default_factory=dict)
     run_limits: tuple[tuple[str, Pico], ...] = ()
     calls: int = 1
-    services: frozenset[str] = frozenset()
+    terms: Terms = field(default_factory=Terms)
+    unbilled: frozenset[str] = frozenset()
     timeout_s: float | None = None
     seed: str | None = None
 
@@ -124,7 +127,7 @@ class Decision:
         unshadowed: in shadow mode, why there is no such decision: what `on` would have raised.
         images: images in the prompt, which `input_tokens` leaves out.
         calls: responses that one reservation covers.
-        services: service tiers that were asked for.
+        terms: what may be billed besides text, as it was asked for.
     """
 
     id: str
@@ -150,7 +153,7 @@ class Decision:
     unshadowed: str = ""
     images: int = 0
     calls: int = 1
-    services: frozenset[str] = frozenset()
+    terms: Terms = field(default_factory=Terms)
 
     @property
     def action(self) -> Action:
@@ -195,7 +198,7 @@ class Settlement:
     Attributes:
         decision: the decision's id.
         amount: what counts as spent, pico-dollars.
-        source: `reported` usage, `given` by the user, `partial` (counted from what a stream had
+        source: `reported` usage, `timed` (an engine paid by time), `given` by the user, `partial` (counted from what a stream had
             delivered when it ended without usage), or `estimated` because there was nothing to count.
         usage: normalised usage; None when unknown.
         overshoot: billed beyond the worst case that was held.

@@ -80,7 +80,7 @@ class Terms:
 
     Attributes:
         services: service tiers it may be served at besides the standard one; None = any.
-        searches: searches that the provider may run for it, at most.
+        searches: searches that the provider may run for it, at most; None = nothing bounds them.
         map_queries: look-ups in maps that the provider may run for it, at most.
         context: how much searches may read (`low`, `medium`, `high`); None = not said.
         audio: its input may be billed as sound.
@@ -89,7 +89,7 @@ class Terms:
     """
 
     services: frozenset[str] | None = frozenset()
-    searches: int = 0
+    searches: int | None = 0
     map_queries: int = 0
     context: str | None = None
     audio: bool = False

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.clock import WallClock
 from budgetroute.config import load_config
-from budgetroute.prices import PriceBook, price_from_config
+from budgetroute.prices import PriceBook, check_against, price_from_config
 from budgetroute.router.equipment import Equipment
 from budgetroute.router.tiers import advice
 from budgetroute.stores import open_store
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from budgetroute.config import Config
     from budgetroute.protocols import Clock, Observer, Store
+    from budgetroute.records import Price
 
 logger = logging.getLogger("budgetroute")
 
@@ -60,14 +62,32 @@ def advice_on_priors(equipment: Equipment) -> dict[str, str]:
 
 
 def price_book(config: Config) -> PriceBook:
-    """Return the price map with config's prices over it."""
-    return PriceBook(
-        {
-            name: price_from_config(name, said.price)
-            for name, said in config.models.items()
-            if said.price is not None
-        }
-    )
+    """Return the price map with config's prices over it; warns of odd ones.
+
+    What searches cost is the map's, unless it is written.
+
+    Raises:
+        ConfigError: a price is none, or so far off the map's that another unit was meant.
+    """
+    written, listed = written_prices(config), PriceBook()
+    for name, price in list(written.items()):
+        key = config.models[name].price_as or name
+        if not listed.known(key):
+            continue
+        for text in check_against(name, price, listed.price(key)):
+            logger.warning("%s", one_line(text))
+        if price.source == "config" and not price.fees.search:
+            written[name] = replace(price, fees=listed.price(key).fees)
+    return PriceBook(written)
+
+
+def written_prices(config: Config) -> dict[str, Price]:
+    """Return the prices that the configuration writes, by model; raises ConfigError."""
+    return {
+        name: price_from_config(name, said.price)
+        for name, said in config.models.items()
+        if said.price is not None
+    }
 
 
 def store_target(config: Config) -> str:

@@ -143,7 +143,7 @@ class Chooser:
         lane = self.equipment.lane(request.route)
         request = lane.completed(request)
         bound = lane.settings.input_tokens
-        sizing = Sizing(request.size, 0.0, bound, request.calls, request.services)
+        sizing = Sizing(request.size, 0.0, bound, request.calls, request.terms)
         sizing = _raised(sizing, request.route, self.crossings.last_seen)
         plan = self.pace.last_seen()
         try:
@@ -243,11 +243,7 @@ class Chooser:
 
     def _check(self, lane: Lane, request: Request, ranking: Ranking) -> None:
         if not ranking.best:
-            raise NoEligibleAction(
-                f"route {lane.name!r}: the prompt has images and no model says how many tokens one "
-                'costs. Write image_tokens under [models."NAME"].',
-                dict.fromkeys(ranking.unbounded, "images cannot be bounded"),
-            )
+            raise unbounded(lane.name, request, ranking)
         if ranking.floor_missed and self.strict:
             best = ranking.best[0]
             raise NoEligibleAction(
@@ -270,8 +266,9 @@ class Chooser:
             overhead.expected,
             overhead.bound,
             request.calls,
-            request.services,
+            request.terms,
             self.pace.factors,
+            at=time_from_micros(at),
         )
         return _raised(sizing, request.route, self.crossings.raised(at))
 
@@ -306,6 +303,21 @@ def _raised(sizing: Sizing, route: str, raised: Raised) -> Sizing:
     if not raised:
         return sizing
     return replace(sizing, raised=raised, more_calls=raised.responses.get(route, 0))
+
+
+def unbounded(route: str, request: Request, ranking: Ranking) -> NoEligibleAction:
+    """Return the error for a request whose cost nothing bounds, whatever is chosen."""
+    if request.size.images:
+        return NoEligibleAction(
+            f"route {route!r}: the prompt has images and no model says how many tokens one "
+            'costs. Write image_tokens under [models."NAME"].',
+            dict.fromkeys(ranking.unbounded, "images cannot be bounded"),
+        )
+    return NoEligibleAction(
+        f"route {route!r}: every model left is paid by time, and nothing says how long a call may "
+        f"take. Pass timeout= to the call, or write timeout_s under [routes.{route}].",
+        dict.fromkeys(ranking.unbounded, "its time cannot be bounded"),
+    )
 
 
 class MeanSize:
@@ -371,7 +383,7 @@ def decision_of(  # noqa: PLR0913 - one record of everything seen
         input_tokens=pick.sizing.counted,
         images=pick.sizing.size.images,
         calls=pick.sizing.calls,
-        services=pick.sizing.services,
+        terms=pick.sizing.terms,
         stepped_down=stepped_down,
     )
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from budgetroute.errors import StoreError
 from budgetroute.records import Ask, Bill, Decision, Refusal, Settlement, Usage
 from budgetroute.router import shadow
-from budgetroute.router.bills import billed, merged
+from budgetroute.router.bills import billed, doubts, merged
 from budgetroute.router.choosing import Chooser, draw_of
 from budgetroute.router.comparing import Comparing
 from budgetroute.router.crossings import Crossings
+from budgetroute.router.engines import Engines
 from budgetroute.router.herald import Herald
 from budgetroute.router.holding import hold, lease_end, option
 from budgetroute.router.learning import learn
@@ -21,7 +22,7 @@ from budgetroute.router.paces import Pace
 from budgetroute.router.status import Status, status_of
 from budgetroute.router.till import Till
 from budgetroute.router.words import settlement_record
-from budgetroute.units import micros_from_time
+from budgetroute.units import micros_from_time, time_from_micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +30,12 @@ if TYPE_CHECKING:
 
     from budgetroute.protocols import Clock, Observer, Store
     from budgetroute.records import CostSource, Request
+    from budgetroute.router.bills import Ended
     from budgetroute.router.equipment import Equipment
     from budgetroute.units import Pico
+
+_NO_USAGE = Usage(0, 0)
+_BILLED = frozenset({"reported", "timed"})
 
 
 class Router:
@@ -88,6 +93,7 @@ class Router:
         self.chooser = Chooser(
             equipment, self.pace, overheads=self.overheads, crossings=self.crossings
         )
+        self.engines = Engines(equipment, store)
         self.uncounted = 0
         self._new_id = new_id
 
@@ -144,7 +150,9 @@ class Router:
             self.comparing.saw(pick, decision.chosen, self.pace.period(at).id)
         except StoreError as err:
             decision = self._uncounted(request, decision_id, draw, err)
+        self.engines.begin(decision, request, decision.at)
         self.herald.decided(decision)
+        self._say_unbilled(request)
         return decision
 
     def again(self, decision: Decision, request: Request, *, attempt: int) -> Decision:
@@ -178,6 +186,7 @@ class Router:
         )
         if isinstance(outcome, Refusal):
             raise self.cash.exceeded(outcome, at)
+        self.engines.begin(decision, request, time_from_micros(at), attempt=attempt)
         return replace(
             decision,
             slots=tuple(limit.slot for limit in limits),
@@ -192,6 +201,7 @@ class Router:
         attempt: int = 1,
         given: Pico | None = None,
         partial: bool = False,
+        over: bool = False,
     ) -> Settlement:
         """Replace the hold by what was billed.
 
@@ -203,10 +213,12 @@ class Router:
             given: the bill itself, if the user knows it.
             partial: some of the usages were counted here: their price is booked as estimated, and
                 the rest of the worst case stays held.
+            over: the call has ended, so that its time is known even where its usage is not.
         """
-        amount, key, source = self._bill(decision, usages, given)
+        ended = self.engines.end(decision, attempt, is_known=over or bool(usages))
+        amount, key, source = self._bill(decision, usages, given, ended)
         guess = option(decision.chosen).expected
-        if partial and amount is not None:
+        if partial and amount is not None and source != "timed":
             guess, amount, source = self._guess(decision, amount), None, "partial"
         settlement = Settlement(
             decision=decision.id,
@@ -250,6 +262,7 @@ class Router:
 
     def release(self, decision: Decision, *, attempt: int = 1) -> None:
         """Give back the hold of a call that was not sent or not billed."""
+        self.engines.end(decision, attempt)
         if not decision.slots:
             return
         try:
@@ -269,21 +282,36 @@ class Router:
         self.comparing.flush()
         return status_of(self)
 
+    def _say_unbilled(self, request: Request) -> None:
+        for tool in sorted(request.unbilled):
+            self.herald.warn(
+                f"route {request.route!r}: the provider bills each use of {tool}, and the price map "
+                "does not say how much: it is neither held nor billed. Leave room in daily_usd."
+            )
+
     def _bill(
-        self, decision: Decision, usages: Sequence[Usage], given: Pico | None
+        self, decision: Decision, usages: Sequence[Usage], given: Pico | None, ended: Ended
     ) -> tuple[Pico | None, str, CostSource]:
         model = decision.chosen.action.model
         facts = self.equipment.facts(model)
         if given is not None:
             return given, facts.price.key, "given"
-        if not usages:
+        timed = facts.price.second is not None
+        if (timed and ended.seconds is None) or not (usages or timed):
             return None, facts.price.key, "estimated"
         said = self.config.models.get(model)
         fixed = said is not None and (said.price_as is not None or said.price is not None)
         amount, key = billed(
-            usages, model=model, price=facts.price, fixed=fixed, facts=self.equipment.facts
+            usages or [_NO_USAGE],
+            model=model,
+            price=facts.price,
+            fixed=fixed,
+            facts=self.equipment.facts,
+            ended=ended,
         )
-        return amount, key, "reported"
+        for text in doubts(usages, model=model, price=facts.price):
+            self.herald.warn(text)
+        return amount, key, "timed" if timed else "reported"
 
     def _guess(self, decision: Decision, counted: Pico) -> Pico:
         """Return what to book for counted text: hidden reasoning leaves none, so not below expected."""

@@ -13,13 +13,14 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from budgetroute import billing
 from budgetroute.router.keeping import kept
+from budgetroute.terms import joined, terms_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -121,12 +122,25 @@ def _beyond(decision: Decision, usages: Sequence[Usage]) -> int:
 
 
 def _most(usage: Usage, decision: Decision, facts: ModelFacts) -> Pico:
-    """Return the most that exactly these tokens can cost at the declared price."""
+    """Return the most that exactly these tokens and searches can cost at the declared price.
+
+    0 where the price is by time: then tokens say nothing of the bill.
+    """
+    if facts.price.second is not None:
+        return 0
+    terms = joined(decision.terms, terms_asked(dict(decision.action.params)))
     return billing.worst_case(
         facts.price,
         input_bound=max(0, usage.input_tokens),
         cap=max(0, usage.output_tokens),
-        services=decision.services | billing.services_asked(dict(decision.action.params)),
+        terms=replace(
+            terms,
+            searches=usage.searches,
+            map_queries=usage.map_queries,
+            context=None,
+            audio=True,
+            images=True,
+        ),
     )
 
 

@@ -90,6 +90,7 @@ class Equipment:
                     row.cost(
                         input_tokens=tokens * row.facts.ratio * cell.input_factor,
                         output_tokens=cell.output_mean,
+                        seconds=row.seconds(cell) or 0.0,
                     ),
                     cell.reward * table.types[name],
                 )

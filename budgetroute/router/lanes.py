@@ -11,6 +11,7 @@ from budgetroute.records import Action, Pins
 from budgetroute.router.slate import Slate
 from budgetroute.router.table import Row, make_row
 from budgetroute.router.words import tally
+from budgetroute.terms import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -79,14 +80,17 @@ class Lane:
             providers = frozenset(said.providers)
         if providers is None and request.own_client and request.baseline is not None:
             providers = frozenset({self._facts(request.baseline.model).card.provider})
+        timeout = request.timeout_s or said.timeout_s
+        terms = bounded(request.terms, searches=said.searches, seconds=timeout)
         if providers is request.providers and self._says_nothing:
-            return request
+            return request if terms is request.terms else replace(request, terms=terms)
         return replace(
             request,
             providers=providers,
             floor=said.floor if request.floor is None else request.floor,
             require=request.require | frozenset(said.require),
-            timeout_s=request.timeout_s or said.timeout_s,
+            timeout_s=timeout,
+            terms=bounded(request.terms, searches=said.searches, seconds=timeout),
         )
 
     def eligible(self, request: Request, prompt_type: str) -> Eligible:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from budgetroute.records import Decision, Settlement, Usage
     from budgetroute.router.core import Router
 
-_TOLD = frozenset({"reported", "given"})
+_TOLD = frozenset({"reported", "timed", "given"})
 
 
 def learn(

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 from budgetroute import billing
 from budgetroute.pacing import gamma_of
 from budgetroute.policy import affordable_steps
-from budgetroute.records import Candidate, InputSize
+from budgetroute.records import Candidate, InputSize, Terms
 from budgetroute.router.crossings import NOTHING_RAISED, Raised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from budgetroute.records import Action, CellSource
     from budgetroute.router.table import Row
     from budgetroute.units import Pico
 
 _CERTAINTY: tuple[CellSource, ...] = ("prior", "like", "interpolated", "pooled", "measured")
-_NO_SERVICE: frozenset[str] = frozenset()
 _STEPS = 10  # alternatives that one reservation names; each holds less than the one before
 _SHOWN = 6  # candidates kept for `explain`
 
@@ -34,20 +34,22 @@ class Sizing:
         expected_overhead: tokens the function adds, on average.
         overhead_bound: tokens the function adds, at most.
         calls: attempts that one reservation covers.
-        services: service tiers that the request asks for.
+        terms: what may be billed besides text.
         factors: γ by family of actions, billed over predicted cost.
         raised: by how much worst cases were crossed lately.
         more_calls: responses of the route lately, beyond `calls`.
+        at: when, for prices that differ by the hour; None = peak hours.
     """
 
     size: InputSize
     expected_overhead: float
     overhead_bound: int
     calls: int = 1
-    services: frozenset[str] = frozenset()
+    terms: Terms = field(default_factory=Terms)
     factors: Mapping[str, float] = field(default_factory=dict)
     raised: Raised = NOTHING_RAISED
     more_calls: int = 0
+    at: datetime | None = None
 
     @property
     def counted(self) -> float:
@@ -135,10 +137,9 @@ class Slate:
         self._labels = [row.action.label for row in self.rows]
         self._sources = [_source(row) for row in self.rows]
         self._gamma: tuple[Mapping[str, float], Any] | None = None
-        self._tier = min(
-            (row.facts.price.tiers[0][0] for row in self.rows if row.facts.price.tiers),
-            default=None,
-        )
+        self._search = np.array([row.search_usd for row in self.rows])
+        self._odd = [i for i, row in enumerate(self.rows) if not row.is_plain]
+        self._is_timed = any(row.second_usd for row in self.rows)
 
     def rank(
         self,
@@ -172,7 +173,8 @@ class Slate:
         missed = not passed
         if missed:
             passed = sorted(order, key=lambda i: -seen.reward[i])
-        every = exhaustive or sizing.size.images > 0
+        unbounded = self._is_timed and sizing.terms.seconds is None
+        every = exhaustive or sizing.size.images > 0 or unbounded
         looked = passed if every else passed[:2]
         made = [(i, self._candidate(i, seen, sizing)) for i in looked]
         ranked = tuple([c for _, c in made if c is not None])
@@ -210,9 +212,11 @@ class Slate:
         cost = factor * (counted * self._in_usd) + output * self._out_usd + self._fee
         if images:
             cost += images * self._image_usd
-        if self._tier is not None:
+        if self._odd:
             inputs = counted * self._ratio * factor + images * self._image
-            self._reprice_tiers(cost, inputs, output)
+            self._reprice(cost, inputs, output, weights, sizing)
+        if sizing.terms.searches:
+            cost = cost + self._search
         if sizing.factors:
             cost = cost * self._gammas(sizing.factors)
         return reward, gain, cost if sizing.calls == 1 else cost * sizing.calls
@@ -231,13 +235,23 @@ class Slate:
         families = [row.action.family for row in self.eligible]
         return tuple(zip(families, cost.tolist(), gain.tolist(), strict=False))
 
-    def _reprice_tiers(self, cost: Any, inputs: Any, output: Any) -> None:  # noqa: ANN401 - the caller's or the library's own type
-        if self._tier is None or float(inputs.max()) <= self._tier:
-            return
-        for i, row in enumerate(self.rows):
-            if row.facts.price.tiers:
-                tokens = float(inputs[i])
-                cost[i] = row.cost(input_tokens=tokens, output_tokens=float(output[i]))
+    def _reprice(
+        self,
+        cost: Any,  # noqa: ANN401 - an array
+        inputs: Any,  # noqa: ANN401 - an array
+        output: Any,  # noqa: ANN401 - an array
+        weights: Sequence[tuple[str, float]],
+        sizing: Sizing,
+    ) -> None:
+        """Price the rows again whose cost is no line in the tokens."""
+        for i in self._odd:
+            row = self.rows[i]
+            cost[i] = row.cost(
+                input_tokens=float(inputs[i]),
+                output_tokens=float(output[i]),
+                seconds=_seconds(row, weights, sizing) if row.second_usd else 0.0,
+                at=sizing.at,
+            )
 
     def _candidate(self, i: int, seen: _Expected, sizing: Sizing) -> Candidate | None:
         row = self.rows[i]
@@ -277,7 +291,7 @@ def _worst(row: Row, sizing: Sizing) -> Pico | None:
         sizing.size,
         overhead=sizing.overhead_bound,
         calls=sizing.calls,
-        services=sizing.services | _asked_service(row.action),
+        terms=sizing.terms,
     )
 
 
@@ -288,7 +302,7 @@ def _raised_worst(row: Row, sizing: Sizing) -> Pico | None:
         sizing.size,
         overhead=sizing.overhead_bound,
         calls=sizing.calls + sizing.more_calls,
-        services=sizing.services | _asked_service(action),
+        terms=sizing.terms,
         beyond=raised.beyond.get(action.family, 0),
     )
     return None if worst is None else math.ceil(worst * raised.dearer.get(action.model, 1.0))
@@ -306,8 +320,18 @@ def raised_by(action: Action, sizing: Sizing) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _asked_service(action: Action) -> frozenset[str]:
-    return billing.services_asked(dict(action.params)) if action.params else _NO_SERVICE
+def _seconds(row: Row, weights: Sequence[tuple[str, float]], sizing: Sizing) -> float:
+    """Return the engine time to expect; without a curve that of the cap, at last the timeout."""
+    known = [
+        (row.seconds(row.cells[name]), weight) for name, weight in weights if name in row.cells
+    ]
+    total = sum(weight for seconds, weight in known if seconds is not None)
+    if total > 0:
+        return sum(seconds * weight for seconds, weight in known if seconds is not None) / total
+    speed = row.facts.price.tokens_per_second
+    if speed is not None:
+        return row.action.max_tokens * row.action.n / speed
+    return sizing.terms.seconds or 0.0
 
 
 def _source(row: Row) -> CellSource:

@@ -6,11 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from budgetroute import billing
+from budgetroute.billing import search_fees
 from budgetroute.curves import interpolate_cap
+from budgetroute.records import Terms
+from budgetroute.terms import bounded, joined, terms_asked
 from budgetroute.units import pico_from_atto, usd_from_atto, usd_from_pico
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from budgetroute.records import Action, Cell, InputSize, ModelCard, Price
     from budgetroute.units import Atto, Pico
@@ -20,6 +24,8 @@ COT_INSTRUCTION = "Think step by step, then give your final answer on the last l
 
 _COT_BOUND = len(COT_INSTRUCTION.encode()) + 8
 _OPENAI_RATIO = 1.05  # measured spread of o200k against what OpenAI bills
+_NO_TERMS = Terms()
+_BORROWED = frozenset({"like", "prior"})  # cells with another engine's latency
 _OTHER_RATIO = 1.6  # Claude, Gemini and Llama tokenizers cut finer (facts of tokenizers)
 
 
@@ -59,7 +65,10 @@ class Row:
         input_usd: dollars per input token at the standard rate.
         output_usd: dollars per output token of all n choices.
         fee_usd: dollars per request.
-        line: worst case per token of input and of output, below the first context tier.
+        line: worst case per token of input and of output; None where it is no line.
+        second_usd: dollars per second of an engine that is paid by time.
+        search_usd: dollars of one search, where the model does not search in every call.
+        asked: what the action's own parameters may be billed for.
     """
 
     action: Action
@@ -68,18 +77,48 @@ class Row:
     input_usd: float
     output_usd: float
     fee_usd: float
-    line: tuple[Atto, Atto]
+    line: tuple[Atto, Atto] | None
+    second_usd: float = 0.0
+    search_usd: float = 0.0
+    asked: Terms = _NO_TERMS
 
-    def cost(self, *, input_tokens: float, output_tokens: float) -> float:
-        """Return expected dollars for one request."""
-        tiers = self.facts.price.tiers
-        if tiers and input_tokens > tiers[0][0]:
+    @property
+    def is_plain(self) -> bool:
+        """Say whether the expected cost is a line in the tokens: no context tiers, hours or time."""
+        price = self.facts.price
+        return not (price.tiers or price.off_peak or self.second_usd)
+
+    def cost(
+        self,
+        *,
+        input_tokens: float,
+        output_tokens: float,
+        seconds: float = 0.0,
+        at: datetime | None = None,
+    ) -> float:
+        """Return expected dollars for one request, of so many seconds and that ends at `at`."""
+        if not self.is_plain:
             return billing.expected_usd(
                 self.facts.price,
                 input_tokens=input_tokens,
                 output_tokens=output_tokens * self.action.n,
+                seconds=seconds,
+                at=at,
             )
         return input_tokens * self.input_usd + output_tokens * self.output_usd + self.fee_usd
+
+    def seconds(self, cell: Cell) -> float | None:
+        """Return the engine time to expect by a cell; None where nothing says it.
+
+        The profile's latency, if it was measured on this model; else what the price says that the
+        engine makes. Always 0 where time costs nothing.
+        """
+        if not self.second_usd:
+            return 0.0
+        if cell.latency_mean is not None and cell.source not in _BORROWED:
+            return cell.latency_mean
+        speed = self.facts.price.tokens_per_second
+        return None if speed is None else cell.output_mean * self.action.n / speed
 
     def worst(
         self,
@@ -87,16 +126,16 @@ class Row:
         *,
         overhead: int,
         calls: int,
-        services: frozenset[str] = frozenset(),
+        terms: Terms = _NO_TERMS,
         beyond: int = 0,
     ) -> Pico | None:
-        """Return the most the call can cost; None when its images cannot be bounded.
+        """Return the most the call can cost; None when its images or its time cannot be bounded.
 
         Args:
             size: the measured prompt.
             overhead: tokens that the function adds, at most.
             calls: attempts that one reservation covers.
-            services: service tiers the request asks for; a tier that nobody asked for is not held.
+            terms: what else may be billed; a service tier that nobody asked for is not held.
             beyond: output tokens that a response may have above its cap.
         """
         bound = billing.input_bound(
@@ -109,9 +148,16 @@ class Row:
             return None
         price = self.facts.price
         output = self.action.max_tokens * self.action.n + beyond
-        if price.tiers or services:
+        terms = bounded(joined(terms, self.asked), seconds=terms.seconds)
+        if price.second is not None and terms.seconds is None:
+            return None
+        if self.line is None or size.images or size.audio or not _is_text(terms):
             return billing.worst_case(
-                price, input_bound=bound, cap=output, calls=calls, services=services
+                price,
+                input_bound=bound,
+                cap=output,
+                calls=calls,
+                terms=replace(terms, audio=size.audio, images=size.images > 0),
             )
         per_input, per_output = self.line
         dearest = bound * per_input + output * per_output
@@ -120,16 +166,24 @@ class Row:
 
 def make_row(action: Action, facts: ModelFacts, cells: Mapping[str, Cell]) -> Row:
     """Return the row of an action, its rates converted once."""
-    rates = facts.price.rates
+    rates, fees = facts.price.rates, facts.price.fees
+    always = search_fees(fees)
     return Row(
         action=action,
         facts=facts,
         cells=cells,
         input_usd=usd_from_atto(rates.input),
         output_usd=usd_from_atto(rates.output) * action.n,
-        fee_usd=usd_from_pico(facts.price.request_fee),
+        fee_usd=usd_from_pico(facts.price.request_fee + always),
         line=billing.worst_line(facts.price),
+        second_usd=usd_from_atto(facts.price.second or 0),
+        search_usd=usd_from_pico(search_fees(fees, searches=1) - always),
+        asked=terms_asked(dict(action.params)) if action.params else _NO_TERMS,
     )
+
+
+def _is_text(terms: Terms) -> bool:
+    return not (terms.services or terms.searches or terms.map_queries)
 
 
 @dataclass(frozen=True, slots=True)

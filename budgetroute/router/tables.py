@@ -177,8 +177,20 @@ def _model_rows(
         for cap in caps:
             cells = families[key].at(cap)
             if cells:
+                _check_time(model, facts, cells.values())
                 for action in _sampled(Action(model, cap, cot, effort), said):
                     yield make_row(action, facts, cells)
+
+
+def _check_time(model: str, facts: ModelFacts, cells: Iterable[Cell]) -> None:
+    """Refuse a model that is paid by time where nothing says how long it takes."""
+    probe = make_row(Action(model, 1), facts, {})
+    if any(probe.seconds(cell) is None for cell in cells):
+        raise ConfigError(
+            f'[models."{model}"]: it is priced by time, and the profile has no latency of its own '
+            "for it. Write tokens_per_second = … into its price (output tokens per second of one "
+            "request), or profile it on your engine."
+        )
 
 
 def _sampled(action: Action, said: ModelConfig | None) -> Iterable[Action]:

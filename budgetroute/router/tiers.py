@@ -87,7 +87,7 @@ def families_by_price(
     mend = 'Write like = "…" with the profile model that behaves most like it, or profile it.'
     if price <= 0:
         raise ConfigError(
-            f'[models."{model}"]: the profile has no curves for {model!r}, and a price of 0 says '
+            f'[models."{model}"]: the profile has no curves for {model!r}, and {_what(facts)} says '
             f"nothing of what it can do. {mend} Its priced models: {_listed(tiers)}."
         )
     efforts = said.reasoning_effort if said else ()
@@ -103,6 +103,10 @@ def families_by_price(
     return made, Prior(
         nearest=tiers.near(price, thinks=thinks), caps_open=not (said and said.max_tokens)
     )
+
+
+def _what(facts: ModelFacts) -> str:
+    return "a price of 0" if facts.price.second is None else "a price by time"
 
 
 def _reasons(facts: ModelFacts, efforts: Sequence[str]) -> bool:

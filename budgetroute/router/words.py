@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from budgetroute.router.choosing import Pick
 
 _ENCODER = msgspec.json.Encoder()
+_RARE = (
+    "cache_write_long_tokens",
+    "audio_tokens",
+    "image_tokens",
+    "audio_output_tokens",
+    "image_output_tokens",
+    "searches",
+    "map_queries",
+)
+"""Counts that a record holds only where there are any."""
 NOTHING_GATED = msgspec.Raw(b"{}")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -154,6 +164,7 @@ def settlement_record(decision: Decision, settlement: Settlement) -> str:
             "service_tier": usage.service_tier,
             "finish": usage.finish_reason,
         }
+        seen |= {name: count for name in _RARE if (count := getattr(usage, name))}
     if settlement.overshoot:
         seen["overshoot_usd"] = usd_from_pico(settlement.overshoot)
     return _ENCODER.encode(seen | {"planned": decision.action.label}).decode()
