@@ -1,83 +1,90 @@
 """The solving pacer in the simulator: budgetroute's pure functions, wired as the router wires them.
 
-Forecast (`budgetroute.forecast`) → linear program (`prepare`, `resolved`) → the plan's two prices and
-the chance of each. What the router reads from its store comes from the simulator's view.
+Counts and forecast (the router's `Traffic`) → horizon and linear program (`days_ahead`, `prepare`,
+`resolved`) → the plan's two prices and the chance of each. What the router reads from its store comes
+from the simulator's view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pacing_sim import BUCKET_S, BUCKETS, GUARD, Choice, View
-from workload import ACTIONS, DAY_S
+from pacing_sim import BUCKETS, GUARD, Choice, Counts, View
+from workload import DAY_S, FAMILIES
 
-from budgetroute import forecast, pacing
+from budgetroute import pacing
+from budgetroute.router.periods import Period
+from budgetroute.router.traffic import Traffic
 from budgetroute.units import PICO_PER_USD
 
 if TYPE_CHECKING:
     from workload import Table
 
-HORIZON = 1_000.0  # requests
-BANKS = 2.0  # but never further than two full banks: what does not fit into the bank is lost
-NOTICED = 0.02  # γ that moved by less makes no new curves
-
 Forecast = Callable[[View], list[float]]
 
 
-class Recent:
-    """The library's forecast: past days' shape, level of the last hours."""
+class Arrivals:
+    """The simulator's arrivals, told as the library's stores tell them."""
 
     def __init__(self) -> None:
-        self._day = -1
-        self._outlook: forecast.Outlook | None = None
-        self._totals: list[int] = []
+        self.view: View | None = None
+
+    def arrivals(self, prefix: str) -> dict[tuple[str, str], int]:
+        """Return (group, bucket) → requests, for buckets starting with `prefix`."""
+        if self.view is None:
+            return {}
+        today, _, bucket = prefix.partition("#")
+        if bucket:
+            return dict(_counted(today, int(bucket), self.view.today))
+        days = enumerate((*self.view.history, self.view.today))
+        return {
+            key: n
+            for number, day in days
+            for place in range(BUCKETS)
+            for key, n in _counted(f"day:{number:03d}", place, day)
+        }
+
+
+def _counted(day: str, bucket: int, counts: Counts) -> Iterator[tuple[tuple[str, str], int]]:
+    for kind, n in enumerate(counts[bucket]):
+        if n:
+            yield (f"sim|{kind}", f"{day}#{bucket:03d}"), n
+
+
+class Recent:
+    """The library's own count of the traffic and its forecast."""
+
+    def __init__(self) -> None:
+        self._arrivals = Arrivals()
+        self._traffic: Traffic | None = None
 
     def __call__(self, view: View) -> list[float]:
         """Return the requests still to come today, per type."""
-        kinds = len(view.table.costs)
-        if self._outlook is None or view.day != self._day:
-            self._day = view.day
-            self._totals = []
-            self._outlook = forecast.outlook(view.history, usual=view.usual, groups=kinds)
-        place = view.now / DAY_S
-        factor = forecast.level(self._outlook, self._counted(view), place)
-        counts = forecast.to_come(self._outlook, factor, place)
-        return counts if view.history else mixed(sum(counts), view.today, kinds)
+        self._arrivals.view = view
+        begin = round(view.day * DAY_S * 1e6)
+        today = Period(f"day:{view.day:03d}", begin, begin + round(DAY_S * 1e6))
+        at = min(begin + round(view.now * 1e6), today.end - 1)
+        return _row(self.traffic(view).to_come(today, at), len(view.table.costs))
 
-    def _counted(self, view: View) -> list[int]:
-        """Return requests per bucket up to now; closed buckets are summed once."""
-        del self._totals[-1:]
-        bucket = min(BUCKETS - 1, int(view.now // BUCKET_S))
-        self._totals += map(sum, view.today[len(self._totals) : bucket + 1])
-        return self._totals
+    def traffic(self, view: View) -> Traffic:
+        """Return the counts, as of the last call."""
+        if self._traffic is None:
+            self._traffic = Traffic(self._arrivals, app="sim", usual=view.usual)  # type: ignore[arg-type]  # arrivals are all it asks for
+        return self._traffic
 
+    def a_day(self, view: View) -> list[float]:
+        """Return the requests of a whole day, per type."""
+        return _row(self.traffic(view).a_day(), len(view.table.costs))
 
-def mixed(count: float, seen: Sequence[Sequence[int]], kinds: int) -> list[float]:
-    """Share requests among types by what was seen, each type counting one more."""
-    sums = [1.0 + sum(row[kind] for row in seen) for kind in range(kinds)]
-    return [count * n / sum(sums) for n in sums]
+    def total(self, view: View) -> float:
+        """Return how many requests a day was expected to have."""
+        return max(1.0, self.traffic(view).expected_total)
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """Days beyond today that the plan looks at, and their requests per type."""
-
-    days: float
-    counts: tuple[float, ...]
-
-
-def later(view: View) -> Ahead:
-    """Return what lies beyond today: with a bank, days until about 1,000 requests are seen."""
-    kinds = len(view.table.costs)
-    if not view.carry_over:
-        return Ahead(0.0, (0.0,) * kinds)
-    past = [row for day in view.history for row in day]
-    seen = [1.0 + sum(row[kind] for row in past) for kind in range(kinds)]
-    rate = (view.usual + sum(seen)) / (len(view.history) + 1.0)
-    days = max(0.0, min(BANKS * view.carry_over, HORIZON / rate) - 1.0)
-    return Ahead(days, tuple(days * rate * count / sum(seen) for count in seen))
+def _row(counts: Mapping[str, float], kinds: int) -> list[float]:
+    return [counts.get(f"sim|{kind}", 0.0) for kind in range(kinds)]
 
 
 @dataclass
@@ -85,19 +92,19 @@ class Solving:
     """The solving pacer.
 
     Attributes:
-        forecast: requests still to come today, per type.
-        models: the model that each action's γ is kept for; in this world each is its own.
+        forecast: requests still to come today, per type; None = the library's own.
+        families: what each action's γ is kept for.
         calibrated: whether γ is learnt at all.
     """
 
-    forecast: Forecast = field(default_factory=Recent)
-    models: Sequence[str] = ACTIONS
+    forecast: Forecast | None = None
+    families: Sequence[str] = FAMILIES
     calibrated: bool = True
     every_s: float = 60.0
     every_share: float = 0.001
     _rule: pacing.PacingRule = field(default_factory=lambda: pacing.PacingRule(pacer="solve"))
     _plan: pacing.PacingPlan | None = None
-    _ahead: tuple[int, Ahead] = (-1, Ahead(0.0, ()))
+    _recent: Recent = field(default_factory=Recent)
     _seen: tuple[tuple[float, ...], tuple[float, ...], int] | None = None
     _known: pacing.Calibration = field(default_factory=pacing.Calibration)
     _factors: dict[str, float] = field(default_factory=dict)
@@ -112,15 +119,19 @@ class Solving:
         seen = pace_view(view, expected=flying)
         if self._plan is None:
             self._plan = started(self._rule, view, seen)
-        today = self.forecast(view)
-        ahead = self._beyond(view)
+        today = self._recent(view)
+        if self.forecast is not None:
+            today = self.forecast(view)
+        later = self._recent.a_day(view) if view.carry_over else [0.0] * len(today)
+        per_day = sum(later) or self._recent.total(view)
+        ahead = pacing.days_ahead(per_day, carry_over=view.carry_over)
         self._plan = plan = pacing.resolved(
             self._rule,
             self._plan,
             seen,
             self._program,
-            [n + m for n, m in zip(today, ahead.counts, strict=True)],
-            ahead=round(ahead.days * view.budget * PICO_PER_USD),
+            [n + ahead * m for n, m in zip(today, later, strict=True)],
+            ahead=round(ahead * view.budget * PICO_PER_USD),
         )
         kept = GUARD * sum(n * c for n, c in zip(today, self._program.floors, strict=True))
         low, high = (best(view.table, factors, price) for price in (plan.low, plan.high))
@@ -133,13 +144,8 @@ class Solving:
         bought = pacing.warmup_allowance(self._rule, self._plan, seen)
         return view.limit - (bought + pacing.warmup_mark(self._rule, self._plan)) / PICO_PER_USD
 
-    def _beyond(self, view: View) -> Ahead:
-        if self._ahead[0] != view.day:
-            self._ahead = (view.day, later(view))
-        return self._ahead[1]
-
     def _per_action(self) -> list[float]:
-        return [self._factors.get(model, 1.0) for model in self.models]
+        return [pacing.gamma_of(self._factors, family) for family in self.families]
 
     def _calibrate(self, view: View) -> bool:
         """Take in the bills since the last plan; say whether γ moved."""
@@ -148,15 +154,15 @@ class Solving:
         old = self._seen or ((0.0,) * len(view.done), (0.0,) * len(view.done), 0)
         self._seen = (tuple(view.done), tuple(view.billed), view.settlements)
         sums: dict[str, tuple[float, float]] = {}
-        for action, model in enumerate(self.models):
-            predicted, billed = sums.get(model, (0.0, 0.0))
-            sums[model] = (
+        for action, family in enumerate(self.families):
+            predicted, billed = sums.get(family, (0.0, 0.0))
+            sums[family] = (
                 predicted + view.done[action] - old[0][action],
                 billed + view.billed[action] - old[1][action],
             )
         self._known = self._known.after(sums, calls=view.settlements - old[2])
-        fresh = self._known.factors(view.limit / expected_total(view))
-        if any(abs(fresh[m] / self._factors.get(m, 1.0) - 1.0) > NOTICED for m in fresh):
+        fresh = self._known.factors(view.limit / self._recent.total(view))
+        if pacing.moved(self._factors, fresh):
             self._factors = fresh
             return True
         return False

@@ -31,6 +31,9 @@ ACTIONS = (
     "large-2k",
     "large-cot",
 )
+FAMILIES = tuple(
+    name.partition("-")[0] + ("|cot" if name.endswith("-cot") else "") for name in ACTIONS
+)
 DEAR = (4, 5, 6, 7)  # the actions whose price doubles in the scenario `price`
 MIX = (0.29, 0.21, 0.18, 0.19, 0.13)  # mean share of each type
 PEAK_H = (13.0, 3.0, 18.0, 10.0, 22.0)  # hour at which a type's share is largest

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 _GATED_SHOWN = 3
+_BOUNDS = {
+    "2·e_max": "upper, twice the best reward per dollar: only the cheapest actions are bought",
+    "e_min/2": "lower, half the least reward per dollar: more money than the traffic can use",
+    "0": "lower, zero: money is not scarce",
+}
+"""Bounds that no setting names, in words."""
 
 _root = logging.getLogger("budgetroute")
 _decide = logging.getLogger("budgetroute.decide")
@@ -150,6 +156,8 @@ def stepped_fields(seen: Mapping[str, object]) -> dict[str, object]:
     if limit:
         fields["spent"] = f"{_number(seen.get('settled')) / limit:.1%}"
     fields["elapsed"] = f"{_number(seen.get('elapsed')):.1%}"
+    if seen.get("bound"):
+        fields["bound"] = _BOUNDS.get(str(seen["bound"]), seen["bound"])
     if price > 0:
         fields["worth"] = f"a correct answer is worth up to ${1 / price:.4g} now"
     return fields

@@ -343,6 +343,42 @@ def test_the_users_bounds_win(low, high, price, bounded):
     assert pacing.in_force(rule, plan(price, e_min=2.0, e_max=50.0)).high == bounded
 
 
+@pytest.mark.parametrize(
+    ("rule", "low", "high", "bound"),
+    [
+        (PacingRule(), 5.0, 5.0, None),
+        (PacingRule(), 60.0, 100.0, "2·e_max"),
+        (PacingRule(), 1.0, 5.0, "e_min/2"),
+        (PacingRule(), 1.0, 100.0, "2·e_max"),
+        (PacingRule(lambda_max=9.0), 4.0, 9.0, "lambda_max"),
+        (PacingRule(lambda_min=3.0), 3.0, 9.0, "lambda_min"),
+        (PacingRule(lambda_min=500.0), 500.0, 500.0, "lambda_min"),
+        (PacingRule(step="raw"), 0.0, 0.0, "0"),
+        (PacingRule(step="raw"), 1e9, 1e9, None),
+        (PacingRule(pacer="fixed"), 0.0, 0.0, None),
+    ],
+)
+def test_a_price_at_its_bound_is_told_by_the_bounds_name(rule, low, high, bound):
+    """Half the flattest and twice the steepest segment, the user's, and zero."""
+    kept = replace(plan(high, e_min=2.0, e_max=50.0), low=low)
+    assert pacing.touched(rule, kept) == bound
+
+
+def test_a_solved_plan_is_bounded_by_what_it_was_solved_for():
+    """Large prompts cost ten times the mean ones: with enough money they are bought all the same."""
+    curve = ((0.01, 0.5), (0.02, 0.8), (0.1, 0.9))
+    dear = tuple((10 * cost, reward) for cost, reward in curve)
+    program = pacing.prepare([curve, dear])
+    kept = plan(5.0, e_min=1.25, e_max=30.0)
+    solved = pacing.resolved(
+        PacingRule(pacer="solve"), kept, view(limit=100 * USD), program, [5, 5]
+    )
+    assert solved.high == solved.low == pytest.approx(0.125 / 2)
+    assert (solved.e_min, solved.e_max) == (pytest.approx(0.125), pytest.approx(30.0))
+    poor = pacing.resolved(PacingRule(pacer="solve"), kept, view(limit=0), program, [5, 5])
+    assert pacing.touched(PacingRule(pacer="solve"), poor) == "2·e_max"
+
+
 def test_fixed_keeps_its_lambda_and_follows_the_config():
     """No spend moves it; another `initial_lambda` in the config holds at once."""
     rule = PacingRule(pacer="fixed")

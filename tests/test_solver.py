@@ -129,6 +129,17 @@ def test_a_bank_carries_money_over(sim):
     assert BUDGET < busy.spent <= 2 * BUDGET
 
 
+def test_with_a_bank_thin_traffic_is_planned_over_two_full_banks(sim):
+    """The horizon is as long as two banks, today included; without a bank it is today."""
+    carried = opened(sim, budget=f"daily_usd = {BUDGET}\ncarry_over = 3\ncalls_per_day = 60")
+    day(sim, carried, 18, calls=60)
+    day(sim, carried, 19, calls=60)
+    assert carried.pace.solver.days_ahead == pytest.approx(5.0)
+    strict = opened(sim)
+    day(sim, strict, 20, calls=60)
+    assert strict.pace.solver.days_ahead == 0.0
+
+
 def test_without_a_bank_no_day_has_more_than_its_own(sim):
     """`carry_over = 0` is a strict reset."""
     router = opened(sim)

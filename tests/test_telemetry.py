@@ -74,6 +74,29 @@ def test_a_price_line_says_from_where_to_where(world, log):
     assert "worth=" in second
 
 
+def test_a_price_at_its_bound_is_told_once(world, log):
+    """The plan that reaches `lambda_max` says so; plans that stay there say nothing."""
+    router = world.router(more='[pacing]\npacer = "dual"\nlambda_max = 2.0\nwarmup_periods = 0\n')
+    for _ in range(4):
+        router.settle(router.decide(asked(prompt_type="math")), [Usage(200, 900)])
+        world.pass_time(minutes=5)
+    told = [line for line in lines(log, "pace") if "bound=lambda_max" in line]
+    assert len(told) == 1
+    assert router.pace.known().steps >= 2
+
+
+def test_a_budget_that_traffic_cannot_use_up_is_told(world, log):
+    """λ at its lower bound says so in words, once for each λ."""
+    router = world.router(budget="daily_usd = 100000", more='[pacing]\npacer = "solve"\n')
+    for _ in range(6):
+        router.settle(router.decide(asked(prompt_type="math")), [Usage(200, 900)])
+        world.pass_time(minutes=5)
+    told = [line for line in lines(log, "pace") if "bound=" in line]
+    assert "more money than the traffic can use" in told[0]
+    prices = [re.search(r"to=(\S+)", line)[1] for line in told]
+    assert len(set(prices)) == len(prices) < 6
+
+
 def test_nothing_is_computed_for_a_log_nobody_reads(world, caplog):
     """At WARNING no decision line is made."""
     caplog.set_level(logging.WARNING, logger="budgetroute")

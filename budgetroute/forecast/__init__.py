@@ -1,6 +1,6 @@
 """The forecast: how many requests are still to come, of which group, and how they spread over time."""
 
-from budgetroute.forecast.outlook import Outlook, level, outlook, to_come
+from budgetroute.forecast.outlook import DAYS, Outlook, level, outlook, to_come
 from budgetroute.forecast.shapes import (
     BUCKETS,
     calls_to_come,
@@ -11,6 +11,7 @@ from budgetroute.forecast.shapes import (
 
 __all__ = [
     "BUCKETS",
+    "DAYS",
     "Outlook",
     "calls_to_come",
     "level",

@@ -12,22 +12,25 @@ from budgetroute.pacing.dual import (
     planned_share,
     start,
     step,
+    touched,
     warming_up,
     warmup_allowance,
     warmup_mark,
 )
-from budgetroute.pacing.plans import PaceView, PacingPlan, PacingRule, evenly
+from budgetroute.pacing.plans import Bound, PaceView, PacingPlan, PacingRule, evenly
 from budgetroute.pacing.program import Group, Program, fill, floor_cost, prepare, solve, span
-from budgetroute.pacing.solving import resolved, solving_due
+from budgetroute.pacing.solving import days_ahead, resolved, solving_due
 
 __all__ = [
     "DEFAULT_ETA",
+    "Bound",
     "Calibration",
     "Group",
     "PaceView",
     "PacingPlan",
     "PacingRule",
     "Program",
+    "days_ahead",
     "due",
     "evenly",
     "fill",
@@ -43,6 +46,7 @@ __all__ = [
     "span",
     "start",
     "step",
+    "touched",
     "warming_up",
     "warmup_allowance",
     "warmup_mark",

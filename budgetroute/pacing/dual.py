@@ -18,7 +18,7 @@ from budgetroute.units import PICO_PER_USD
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from budgetroute.pacing.plans import PaceView, PacingRule, Step
+    from budgetroute.pacing.plans import Bound, PaceView, PacingRule, Step
     from budgetroute.pacing.program import Group
     from budgetroute.units import Pico
 
@@ -26,6 +26,7 @@ DEFAULT_ETA: dict[Step, float] = {"raw": 0.001, "relative": 0.1, "multiplicative
 _ERROR_CAP = 10.0  # spend/share − 1 counts at most this much: one wild period must not end the day
 _COLD_US = 3_600_000_000  # the solving pacer's warm-up: an hour
 _COLD_STEP_US = 300_000_000  # of which the first five minutes may be bought at once
+_ALMOST = 1e-9  # of a bound: nearer than that is at it
 _SET_BACK = 60_000_000  # microseconds; less than this is a race between processes
 
 
@@ -156,12 +157,36 @@ def planned_share(rule: PacingRule, plan: PacingPlan, view: PaceView) -> float:
 
 def bounded(rule: PacingRule, plan: PacingPlan, price: float) -> float:
     """Return a price within the bounds: the user's, else half and twice the hulls' segments."""
+    low, high = bounds(rule, plan)
+    return max(0.0, min(max(price, low), high))
+
+
+def bounds(rule: PacingRule, plan: PacingPlan) -> tuple[float, float]:
+    """Return the least and the greatest λ: the user's, else half and twice the hulls' segments."""
     free = rule.step == "raw" or rule.pacer == "fixed"
     floor = 0.0 if free else plan.e_min / 2
     ceiling = math.inf if free or plan.e_max == 0 else 2 * plan.e_max
     high = max(ceiling, rule.lambda_min or 0.0) if rule.lambda_max is None else rule.lambda_max
     low = min(floor, high) if rule.lambda_min is None else rule.lambda_min
-    return max(0.0, min(max(price, low), high))
+    return low, high
+
+
+def touched(rule: PacingRule, plan: PacingPlan) -> Bound | None:
+    """Return the bound that a plan's λ stands at, None between them.
+
+    The upper one where λ_high reaches it, else the lower one where λ_low does. A λ that is `fixed`
+    has none.
+    """
+    if rule.pacer == "fixed":
+        return None
+    low, high = bounds(rule, plan)
+    if plan.high >= high * (1.0 - _ALMOST) and high != rule.lambda_min:
+        return "2·e_max" if rule.lambda_max is None else "lambda_max"
+    if plan.low > low * (1.0 + _ALMOST):
+        return None
+    if rule.lambda_min is not None:
+        return "lambda_min"
+    return "e_min/2" if low > 0 else "0"
 
 
 def warming_up(rule: PacingRule, plan: PacingPlan, *, now: int) -> bool:

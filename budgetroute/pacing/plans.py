@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Step: TypeAlias = Literal["raw", "relative", "multiplicative"]
 Target: TypeAlias = Literal["flat", "forecast"]
 Pacer: TypeAlias = Literal["solve", "dual", "fixed"]
+Bound: TypeAlias = Literal["0", "e_min/2", "2·e_max", "lambda_min", "lambda_max"]
 
 UNSOLVED = 1.0
 """λ when there is nothing to solve: one unit of quality is worth a dollar."""

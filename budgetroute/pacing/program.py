@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from budgetroute.curves import hull, segments
+from budgetroute.curves import hull, segments, steps
 from budgetroute.pacing.plans import UNSOLVED
 
 if TYPE_CHECKING:
@@ -56,13 +57,13 @@ class Program:
 
 def prepare(curves: Sequence[Sequence[tuple[float, float]]]) -> Program:
     """Prepare groups' (cost, reward) points for `fill`."""
-    steps = [
-        (efficiency, group, extra)
-        for group, points in enumerate(curves)
-        for efficiency, extra, _ in segments([points[i] for i in hull(points)])
-    ]
-    steps.sort(key=lambda step: -step[0])
-    return Program(tuple([min(cost for cost, _ in points) for points in curves]), tuple(steps))
+    floors, bought = [], []
+    for group, points in enumerate(curves):
+        vertices = [points[i] for i in hull(points)]
+        floors.append(vertices[0][0])
+        bought += [(efficiency, group, extra) for efficiency, extra, _ in steps(vertices)]
+    bought.sort(key=itemgetter(0), reverse=True)
+    return Program(tuple(floors), tuple(bought))
 
 
 def fill(program: Program, counts: Sequence[float], budget: float) -> tuple[float, float, float]:

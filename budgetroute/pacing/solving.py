@@ -21,6 +21,8 @@ EVERY_US = 60_000_000
 EVERY_SHARE = 1000
 """A plan is solved anew when a 1/1000 of the budget was spent since."""
 _SET_BACK = 60_000_000  # microseconds; less than this is a race between processes
+_HORIZON = 1000.0  # requests
+_BANKS = 2.0
 _NEGLIGIBLE = 0.01  # requests: nothing is to come, the last plan holds
 
 
@@ -40,6 +42,23 @@ def solving_due(plan: PacingPlan, *, window: str, now: int, spent: Pico, limit: 
     return age >= EVERY_US or -age > _SET_BACK or (spent - plan.mark) * EVERY_SHARE >= max(1, limit)
 
 
+def days_ahead(per_day: float, *, carry_over: float) -> float:
+    """Return how many days beyond today to plan for: the horizon H less today.
+
+    H = min(2 · carry_over, 1,000 requests) in days, and never less than today: where unspent money
+    is carried over, thin traffic is planned over enough requests to tell luck from need, but no
+    further than two full banks, for what does not fit into the bank is lost (pacing study §5).
+
+    Args:
+        per_day: requests of a day.
+        carry_over: days' money that the bank may hold.
+
+    >>> days_ahead(5, carry_over=7), days_ahead(200, carry_over=7), days_ahead(5, carry_over=0.25)
+    (13.0, 4.0, 0.0)
+    """
+    return max(0.0, min(_BANKS * carry_over, _HORIZON / max(1.0, per_day)) - 1.0)
+
+
 def resolved(
     rule: PacingRule,
     plan: PacingPlan,
@@ -51,11 +70,12 @@ def resolved(
 ) -> PacingPlan:
     """Return the plan that spends what is left on what is still to come.
 
-    B_rem = limit − settled − expected cost of every live hold, in this window, plus `ahead`.
+    B_rem = limit − settled − expected cost of every live hold, in this window, plus `ahead`. The
+    plan's bounds are those of the program.
 
     Args:
         rule: the settings.
-        plan: the plan before, whose bounds stay.
+        plan: the plan before.
         view: the world.
         program: hull segments of every group.
         counts: requests still to come, per group of the program.
@@ -63,6 +83,8 @@ def resolved(
     """
     if sum(counts) < _NEGLIGIBLE:
         return anchored(rule, plan, view)
+    if program.steps:
+        plan = replace(plan, e_min=program.steps[-1][0], e_max=program.steps[0][0])
     left = max(0, view.limit - view.settled - view.expected + ahead) / PICO_PER_USD
     low, high, share = fill(program, counts, left)
     if not rule.mix:

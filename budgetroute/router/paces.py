@@ -82,6 +82,7 @@ class Pace:
         self._period: Period | None = None
         self._seen: tuple[int, PacingPlan] | None = None
         self._read_at = 0
+        self._bound: pacing.Bound | None = None  # that λ was last told to stand at
         self._daily: tuple[str, float | None] = ("", None)
         self._shape: tuple[str, tuple[float, ...] | None] = ("", None)
         self._span: tuple[float, float] | None = None
@@ -229,7 +230,12 @@ class Pace:
         return self._seen[1]
 
     def _spanned(self, plan: PacingPlan) -> PacingPlan:
-        """Return a kept plan with the bounds of today's curves: prices and profiles change."""
+        """Return a kept plan with the bounds of today's curves: prices and profiles change.
+
+        A solved plan has those of the groups that it was solved for, not a minute ago.
+        """
+        if self.solver is not None and plan.e_max:
+            return plan
         if self._span is None:
             self._span = pacing.span(self.curves(1.0))
         return replace(plan, e_min=self._span[0], e_max=self._span[1])
@@ -291,7 +297,9 @@ class Pace:
         return kept(self.store, self.scope, value, version=version)
 
     def _tell(self, before: PacingPlan | None, after: PacingPlan, view: PaceView) -> None:
-        if before is not None and before.high == after.high:
+        bound, known = pacing.touched(self.rule, after), self._bound
+        self._bound = bound
+        if before is not None and before.high == after.high and bound in {None, known}:
             return
         fields: Mapping[str, object] = {
             "from": None if before is None else before.high,
@@ -300,6 +308,7 @@ class Pace:
             "settled": view.settled,
             "limit": view.limit,
             "elapsed": (view.now - view.start) / (view.end - view.start),
+            "bound": bound,
         }
         for observer in self._observers:
             observer.stepped(fields)

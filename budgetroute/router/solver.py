@@ -36,8 +36,6 @@ _ENCODER = msgspec.json.Encoder()
 _CALIBRATION = msgspec.json.Decoder(Calibration)
 _TRIES = 5
 _WORTH_A_WRITE = 25  # calls
-_HORIZON = 1000.0  # requests
-_BANKS = 2.0  # never further than two full banks: what does not fit into the bank is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +47,8 @@ class Curve:
 
     def at(self, factors: Mapping[str, float]) -> tuple[tuple[float, float], ...]:
         """Return (dollars, reward) with γ applied."""
-        n = self.calls
-        return tuple([(n * c * pacing.gamma_of(factors, f), r) for f, c, r in self.points])
+        n, gamma = self.calls, pacing.gamma_of
+        return tuple([(n * c * gamma(factors, f), r) for f, c, r in self.points])
 
 
 _CURVE = msgspec.json.Decoder(Curve)
@@ -62,6 +60,7 @@ class Solver:
     Attributes:
         factors: γ by family of actions; a new mapping when it moved.
         requests: how many are still to come, as of the last solution.
+        days_ahead: how many days beyond today it looked.
 
     Args:
         store: where curves of other processes' groups and γ are kept.
@@ -92,6 +91,7 @@ class Solver:
         self._own: dict[str, tuple[object, Callable[[], Curve]]] = {}
         self._fresh: set[str] = set()  # groups whose curve is to be made anew
         self.requests = 0.0
+        self.days_ahead = 0.0
         self._curves: dict[str, Curve] = {}
         self._program: tuple[tuple[str, ...], Mapping[str, float], Program] | None = None
         self._window = ""
@@ -134,21 +134,12 @@ class Solver:
             self.requests = sum(to_come.values())
             groups = tuple(g for g in to_come if self._curve(g) is not None)
             program = self._prepared(groups)
-            days, later = self._ahead()
+            later = self.traffic.a_day() if self._carry_over else {}
+            per_day = sum(later.values()) or self.traffic.expected_total
+            days = self.days_ahead = pacing.days_ahead(per_day, carry_over=self._carry_over)
             counts = [to_come[g] + days * later.get(g, 0.0) for g in groups]
         ahead = round(days * self._daily)
         return pacing.resolved(self._rule, plan, view, program, counts, ahead=ahead)
-
-    def _ahead(self) -> tuple[float, Mapping[str, float]]:
-        """Return how many days beyond today the plan looks, and a day's requests by group.
-
-        Only where unspent money is carried over: then thin traffic is planned over about 1,000
-        requests, at most two full banks ahead.
-        """
-        if self._carry_over == 0:
-            return 0.0, {}
-        days = _HORIZON / max(1.0, self.traffic.expected_total) - 1.0
-        return max(0.0, min(_BANKS * self._carry_over, days)), self.traffic.a_day()
 
     def _calibrate(self, view: PaceView) -> None:
         """Take γ from what all processes saw; add this one's part once it is worth a write."""

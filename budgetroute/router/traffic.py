@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from budgetroute import forecast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from budgetroute.protocols import Store
     from budgetroute.router.periods import Period
 
 _OPEN = 2  # the running bucket and the one before it may still grow
 _FIRST_HOUR = 12  # buckets
+_ENOUGH = 1000  # requests that a mean window is made of, if there are so many
 
 
 class Traffic:
@@ -32,6 +33,7 @@ class Traffic:
         self._window = ""
         self._past: list[dict[str, list[int]]] = []
         self._known: set[str] = set()  # groups of past windows
+        self._usual_day: dict[str, float] = {}  # requests by group
         self._today: dict[str, list[int]] = {}
         self._sums: dict[str, int] = {}  # requests by group today
         self._totals: list[int] = []  # requests by bucket today
@@ -61,15 +63,15 @@ class Traffic:
         return self._with_news(counts, position)
 
     def a_day(self) -> dict[str, float]:
-        """Return group → requests of a whole window, as far as is known."""
-        whole = self.expected_total
+        """Return group → requests of a whole window: the past's mean, at first today's mix.
+
+        The mean is of the last 7 windows, or of as many as hold 1,000 requests: where traffic is
+        thin, a week says little.
+        """
         if self._past:
-            past = self._past[-7:]
-            seen = {g: sum(sum(day.get(g, ())) for day in past) for g in self._known}
-        else:
-            seen = self._sums
-        total = sum(seen.values())
-        return {group: whole * n / total for group, n in seen.items()} if total else {}
+            return self._usual_day
+        total = sum(self._sums.values())
+        return {g: self.expected_total * n / total for g, n in self._sums.items()} if total else {}
 
     def _with_news(self, counts: dict[str, float], position: float) -> dict[str, float]:
         """Share the forecast among groups by today's counts where the past knows too little."""
@@ -109,6 +111,7 @@ class Traffic:
                     row[int(number)] += count
         self._past = _whole_days(days)
         self._known = {group for day in self._past for group in day}
+        self._usual_day = _mean_day(self._past)
         self._window, self._read, self._outlook = period.id, 0, None
         self._today, self._sums, self._totals = {}, {}, []
 
@@ -131,6 +134,19 @@ def _whole_days(days: Mapping[str, dict[str, list[int]]]) -> list[dict[str, list
     if names and not any(any(row[:_FIRST_HOUR]) for row in days[names[0]].values()):
         names = names[1:]
     return [days[name] for name in names]
+
+
+def _mean_day(days: Sequence[Mapping[str, list[int]]]) -> dict[str, float]:
+    """Return group → requests of a window, as the mean of the latest."""
+    sums: dict[str, int] = {}
+    used = 0
+    for day in reversed(days):
+        if used >= forecast.DAYS and sum(sums.values()) >= _ENOUGH:
+            break
+        used += 1
+        for group, row in day.items():
+            sums[group] = sums.get(group, 0) + sum(row)
+    return {group: n / used for group, n in sums.items()}
 
 
 def _rows(day: Mapping[str, list[int]], groups: list[str]) -> list[tuple[int, ...]]:
