@@ -26,6 +26,7 @@ if _TYPE_CHECKING:
     )
     from budgetroute.records import Action, Decision, Plan
     from budgetroute.router import Router
+    from budgetroute.wrapping import wrap
 
 __version__ = "0.1.0"
 
@@ -49,6 +50,7 @@ _HOME = {
     "route": "decorate",
     "run": "context",
     "tags": "context",
+    "wrap": "wrapping",
 }
 
 __all__ = [
@@ -71,6 +73,7 @@ __all__ = [
     "route",
     "run",
     "tags",
+    "wrap",
 ]
 
 _logging.getLogger("budgetroute").addHandler(_logging.NullHandler())

@@ -164,13 +164,13 @@ class TestSent:
         assert (day(router).settled, day(router).held) == (billed(router, server), 0)
 
     @pytest.mark.parametrize(
-        "path", ["responses.create", "embeddings.create", "completions.create"]
+        "path", ["beta.responses.create", "embeddings.create", "completions.create"]
     )
     def test_other_endpoints_are_refused(self, server, path):
         """Endpoints whose prompt, cap or usage is unknown are refused when decorating."""
         with openai_client(server) as client:
             method = operator.attrgetter(path)(client)
-            with pytest.raises(ConfigError, match="only chat completions"):
+            with pytest.raises(ConfigError, match="ask a language model once"):
                 route(method)
 
 

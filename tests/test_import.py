@@ -16,7 +16,7 @@ LIBRARIES = ("litellm", "sklearn", "scipy", "numpy", "openai", "tiktoken", "disk
 PUBLIC = [
     "Action", "BudgetExceeded", "BudgetRouteError", "ConfigError", "Decision", "NoEligibleAction",
     "Plan", "ProfileError", "Router", "StoreError", "UnpricedModel", "acompletion", "completion",
-    "last_decision", "pin", "record", "route", "run", "tags",
+    "last_decision", "pin", "record", "route", "run", "tags", "wrap",
 ]  # fmt: skip
 
 

@@ -107,11 +107,19 @@ def _is_filler(answer: object, block: object) -> bool:
 
 
 def _unwrapped(response: object) -> object:
-    """Parse openai's raw responses; async ones that are not read yet stay as they are."""
+    """Parse the SDKs' raw responses; async ones that are not read yet stay as they are."""
     parse = getattr(response, "parse", None)
     if parse is None or not hasattr(response, "http_response"):
         return response
-    return response if inspect.iscoroutinefunction(parse) else parse()
+    return _body(response) if inspect.iscoroutinefunction(parse) else parse()
+
+
+def _body(raw: object) -> object:
+    """Return the body of a raw response that can only be parsed in a loop; itself if it is not there."""
+    try:
+        return getattr(raw, "http_response").json()  # noqa: B009 - a foreign object's
+    except (RuntimeError, ValueError):  # not read yet; no JSON
+        return raw
 
 
 def _believable(usage: Usage) -> Usage:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeGuard
 
+from budgetroute.calls.bounds import refuse_unbounded
 from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
 from budgetroute.calls.routers import default_router, usual_cap
-from budgetroute.calls.said import EXTRA_BODY, ROUTED, Said, said_in, usage_asked
+from budgetroute.calls.said import EXTRA_BODY, ROUTED, Said, is_silent, said_in, usage_asked
 from budgetroute.calls.sending import cap_name, parts_for, put
 from budgetroute.context import current_pins, current_runs, current_tags
 from budgetroute.errors import ConfigError
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
     from budgetroute.calls.options import Options
     from budgetroute.calls.shape import Shape
-    from budgetroute.records import Decision
+    from budgetroute.records import Decision, InputSize
     from budgetroute.router import Router
 
+_READ = ("functions", "input", "messages", "system", "tools")
+"""Parameters that count as input."""
 _READY = (list, tuple, str, Mapping)
 _STANDING = frozenset({
     EXTRA_BODY, "config", "functions", "inference_geo", "max_tool_calls", "response_format",
@@ -41,12 +44,14 @@ class Bound:
 
     Attributes:
         bound: as bound to the signature.
-        passed: flat, by name.
+        raw: flat, by name; of a client's method with what a `functools.partial` has set.
+        passed: the same in the words of chat completions.
         given: the same over those defaults of the function that cost or forbid something.
         said: what they say about the action.
     """
 
     bound: inspect.BoundArguments
+    raw: dict[str, Any]
     passed: dict[str, Any]
     given: Mapping[str, Any]
     said: Said
@@ -62,6 +67,7 @@ class Carrier:
         route: the route's name.
         usual: what the function's defaults say about the action.
         standing: what its defaults send besides: tools, a service tier.
+        preset: what is set in a client's method, as by `functools.partial`.
     """
 
     shape: Shape
@@ -69,6 +75,7 @@ class Carrier:
     route: str
     usual: Said = field(init=False)
     standing: Mapping[str, Any] = field(init=False)
+    preset: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
         read = ROUTED | {EXTRA_BODY}
@@ -77,22 +84,23 @@ class Carrier:
         object.__setattr__(self, "usual", said_in(defaults, where=where))
         standing = {name: v for name, v in self.shape.defaults.items() if name in _STANDING}
         object.__setattr__(self, "standing", standing)
+        set_here = self.shape.defaults.items() if self.shape.is_client else ()
+        preset = {name: v for name, v in set_here if not is_silent(v)}
+        object.__setattr__(self, "preset", preset)
 
     def read_once(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return a call's arguments with messages that can be read more than once.
+        """Return a call's arguments with input that can be read more than once.
 
         Raises:
             TypeError: the call does not fit the function, as calling it would.
         """
-        if isinstance(kwargs.get("messages"), _READY):
+        ready = not any(_is_read_once(kwargs.get(name)) for name in self._inputs)
+        if ready and (not args or "messages" in kwargs):
             return args, dict(kwargs)
         bound = self.shape.signature.bind_partial(*args, **kwargs)
-        messages = self._passed(bound).get("messages")
-        if not isinstance(messages, Iterable) or isinstance(messages, _READY):
-            return args, dict(kwargs)
-        put(self.shape, bound.arguments, {"messages": list(messages)})
+        self._read(bound)
         return bound.args, bound.kwargs
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
@@ -100,24 +108,32 @@ class Carrier:
 
         Raises:
             TypeError: the call does not fit the function, as calling it would.
-            ConfigError: a routed parameter has a value that is no part of an action.
+            ConfigError: a routed parameter has a value that is no part of an action, or a client's
+                call costs what cannot be bounded.
         """
-        shape = self.shape
+        shape, where = self.shape, f"{self.shape.name}()"
         bound = shape.signature.bind_partial(*args, **kwargs)
-        passed = self._passed(bound)
-        messages = passed.get("messages")
-        if isinstance(messages, Iterable) and not isinstance(messages, _READY):
-            passed["messages"] = list(messages)  # read once here, and sent as this list
-            put(shape, bound.arguments, {"messages": passed["messages"]})
-        said = said_in(passed, where=f"{shape.name}()")
-        return Bound(bound, passed, {**self.standing, **passed}, said)
+        raw = {**self.preset, **self._read(bound)}
+        if shape.is_client:
+            refuse_unbounded(shape.dialect, raw, where=where)
+        passed = shape.dialect.heard(raw)
+        said = said_in(passed, where=where)
+        return Bound(bound, raw, passed, {**self.standing, **passed}, said)
 
-    def _passed(self, bound: inspect.BoundArguments) -> dict[str, Any]:
-        passed = dict(bound.arguments)
+    @property
+    def _inputs(self) -> tuple[str, ...]:
+        return _READ if self.shape.is_client else ("messages",)
+
+    def _read(self, bound: inspect.BoundArguments) -> dict[str, Any]:
+        """Return arguments flat; what can be read only once is read here, and sent as these lists."""
+        raw = dict(bound.arguments)
         extra = self.shape.extra
-        if extra is not None and extra in passed:
-            passed |= passed.pop(extra)
-        return passed
+        if extra is not None and extra in raw:
+            raw |= raw.pop(extra)
+        read = {name: list(v) for name in self._inputs if _is_read_once(v := raw.get(name))}
+        if read:
+            put(self.shape, bound.arguments, read)
+        return raw | read
 
     def request(self, call: Bound) -> tuple[Request, Prompt]:
         """Return the request that a call makes, with its prompt."""
@@ -129,9 +145,9 @@ class Carrier:
         request = Request(
             route=self.route,
             text=prompt.text,
-            size=prompt.size,
+            size=self._with_unseen(prompt.size, call),
             baseline=baseline,
-            pins=self._pins(call.said),
+            pins=self._pins(call),
             ceiling=call.said.cap if shape.is_client else None,
             sendable=sendable,
             needs=prompt.needs,
@@ -169,7 +185,8 @@ class Carrier:
             sent["messages"] = with_cot(call.passed["messages"])
         provider = router.equipment.facts(action.model).card.provider
         asked = usage_asked(call.passed) if self._can_ask_usage(call, provider) else None
-        return sent if asked is None else sent | {"stream_options": asked}
+        sent = sent if asked is None else sent | {"stream_options": asked}
+        return shape.dialect.spoken(sent, call.raw)
 
     def merged(
         self, call: Bound, sent: Mapping[str, Any]
@@ -195,7 +212,7 @@ class Carrier:
         declare `stream_options`.
         """
         shape, known = self.shape, self.shape.signature.parameters
-        if shape.own_client and provider in _UNASKED:
+        if not shape.dialect.asks_usage or (shape.own_client and provider in _UNASKED):
             return False
         streams = bool(call.passed.get("stream", shape.defaults.get("stream")))
         if shape.is_client:
@@ -206,10 +223,19 @@ class Carrier:
     def _router(self) -> Router:
         return self.options.router or default_router()
 
-    def _pins(self, said: Said) -> Pins:
+    def _with_unseen(self, size: InputSize, call: Bound) -> InputSize:
+        """Return the size with room for what the provider looks up: the route's `input_tokens` each."""
+        parts = self.shape.dialect.unseen(call.raw) if self.shape.is_client else 0
+        if not parts:
+            return size
+        room = parts * self._router().config.route(self.route).input_tokens
+        return replace(size, framing=size.framing + room)
+
+    def _pins(self, call: Bound) -> Pins:
         """Return what is fixed; see `Shape.is_client`."""
+        said = call.said
         if self.shape.is_client:
-            return current_pins().over(Pins(temperature=said.temperature, n=said.n))
+            return current_pins().over(self._ties(call))
         explicit = Pins(
             said.model or (None if "model" in self.shape.sendable else self.options.model),
             said.cap or (None if "max_tokens" in self.shape.sendable else self.options.max_tokens),
@@ -219,6 +245,16 @@ class Carrier:
             said.n,
         )
         return explicit.over(current_pins())
+
+    def _ties(self, call: Bound) -> Pins:
+        """Return what a client's call fixes: its samples, and what other parameters hang on."""
+        said, tied = call.said, self.shape.dialect.tied(call.raw)
+        return Pins(
+            model=said.model if "model" in tied or self.shape.one_model else None,
+            max_tokens=said.cap if "max_tokens" in tied else None,
+            temperature=said.temperature,
+            n=said.n,
+        )
 
     def _baseline(self, said: Said) -> Action | None:
         """Return what the code would do without routing; None where that cannot be said."""
@@ -289,6 +325,10 @@ def check_shape(shape: Shape, options: Options) -> None:
             f'priced. Add `model="gpt-4o-mini"` to its parameters and send it, or say what its body '
             f'sends: @route(model="gpt-4o-mini").'
         )
+
+
+def _is_read_once(value: Any) -> TypeGuard[Iterable[Any]]:  # noqa: ANN401 - the caller's own
+    return isinstance(value, Iterable) and not isinstance(value, _READY)
 
 
 def _seconds(value: Any) -> float | None:  # noqa: ANN401 - the caller's or the library's own type

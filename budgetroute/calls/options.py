@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `@route(...)` was told; see `route` for the meaning of each."""
+    """What `@route(...)` was told; see `route` for the meaning of each.
+
+    Attributes:
+        attempts: how often a wrapped client tries a call, each time with its own reservation.
+        straight: the method that calls go to which are not routed; None = the function itself.
+    """
 
     name: str | None = None
     prompt: str | Callable[..., Any] | None = None
@@ -27,6 +32,8 @@ class Options:
     model: str | None = None
     max_tokens: int | None = None
     calls: int = 1
+    attempts: int = 1
+    straight: Callable[..., Any] | None = None
     usage: Callable[[Any], Any] | None = None
     hidden: bool = False
     router: Router | None = None
@@ -40,7 +47,8 @@ class Options:
         for what, text in texts.items():
             if text is not None and not (isinstance(text, str) and text):
                 _refuse(what, text, "a non-empty string")
-        for what, count in (("calls", self.calls), ("max_tokens", self.max_tokens)):
+        counts = {"calls": self.calls, "attempts": self.attempts, "max_tokens": self.max_tokens}
+        for what, count in counts.items():
             if count is not None and not is_whole(count):
                 _refuse(what, count, "a whole number of 1 or more")
         if self.floor is not None and not (is_amount(self.floor) and self.floor <= 1):

@@ -2,8 +2,8 @@
 
 Read by shape, without the SDKs: OpenAI's and litellm's chunks, the events of OpenAI's helpers and
 Responses, Anthropic's and Gemini's events, plain text. Counts in a stream accumulate, so the largest
-of each holds. Two kinds of stream remember more than they hand out, and are asked at the end:
-OpenAI's and Anthropic's helpers keep a snapshot, and litellm keeps the chunks it received. litellm's
+of each holds. Some remember more than they hand out, and are asked at the end: OpenAI's and Anthropic's helpers keep
+a snapshot, litellm keeps the chunks it received, and a raw response the body that was read from it. litellm's
 own last chunk is not believed: where the provider reported nothing, it shows tokens that litellm
 counted.
 """
@@ -103,6 +103,9 @@ class Tally:
             for chunk in list(getattr(self.memory, "chunks", None) or ()):
                 if _get(chunk, "usage") is not None:
                     self.note(read_usage(chunk))
+            return
+        if _is_read(self.memory):
+            self.note_whole(self.memory)
             return
         for name in _SNAPSHOTS:
             snapshot = _snapshot(self.memory, name)
@@ -266,6 +269,14 @@ def _snapshot(stream: object, name: str) -> object:
         return getattr(stream, name, None)
     except AssertionError:
         return None
+
+
+def _is_read(raw: object) -> bool:
+    """Say whether this is a raw response with its whole body at hand."""
+    try:
+        return getattr(getattr(raw, "http_response", None), "content", None) is not None
+    except RuntimeError:  # how httpx says that it was not read
+        return False
 
 
 def _is_litellm(stream: object) -> bool:

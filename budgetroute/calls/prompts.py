@@ -81,20 +81,24 @@ def may_instruct(arguments: Mapping[str, Any]) -> bool:
     return isinstance(messages, list | tuple) and bool(messages)
 
 
-def with_cot(messages: Sequence[Any]) -> list[Any]:
+def with_cot(messages: Sequence[Any], *, part: str = "text") -> list[Any]:
     """Return the messages with the chain-of-thought instruction after the last user turn's text.
 
     The caller's list and messages are not changed.
+
+    Args:
+        messages: the conversation.
+        part: the type of a text part, where the turn's content is a list of parts.
     """
     for place in range(len(messages) - 1, -1, -1):
         message = messages[place]
         if isinstance(message, dict) and message.get("role") == "user":
-            changed = dict(message, content=_instructed(message.get("content")))
+            changed = dict(message, content=_instructed(message.get("content"), part))
             return [*messages[:place], changed, *messages[place + 1 :]]
     return [*messages, {"role": "user", "content": COT_INSTRUCTION}]
 
 
-def _instructed(content: Any) -> Any:  # noqa: ANN401 - the caller's or the library's own type
+def _instructed(content: Any, part: str) -> Any:  # noqa: ANN401 - the caller's or the library's own type
     if isinstance(content, list):
-        return [*content, {"type": "text", "text": COT_INSTRUCTION}]
+        return [*content, {"type": part, "text": COT_INSTRUCTION}]
     return f"{content or ''}\n\n{COT_INSTRUCTION}".lstrip()

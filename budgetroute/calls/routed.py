@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.calls.carry import Carrier, check_shape
 from budgetroute.calls.flight import Flight
+from budgetroute.calls.retries import aretrying, retrying
 from budgetroute.calls.routers import default_router, is_off, note_untouched
 from budgetroute.calls.said import ROUTED
 from budgetroute.calls.shape import innermost, shape_of
@@ -51,12 +52,15 @@ def _synchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]
     def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the caller's or the library's own type
         flight, sent_args, sent = _take_off(carrier, args, kwargs)
         if flight is None:
-            return fn(*sent_args, **sent)
-        with flight:
-            result = fn(*sent_args, **sent)
-            if inspect.isawaitable(result):
-                return _landed_later(flight.handed_over(), result)
-            return finished(flight, result)
+            return (carrier.options.straight or fn)(*sent_args, **sent)
+        if carrier.options.attempts == 1:
+            return _flown(flight, fn, sent_args, sent)
+        for attempt in retrying(carrier.options.attempts):
+            with attempt:
+                if attempt.retry_state.attempt_number > 1:
+                    flight.retry()
+                return _flown(flight, fn, sent_args, sent)
+        raise AssertionError("tenacity re-raises the last error")
 
     return wrapper
 
@@ -66,9 +70,15 @@ def _asynchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any
     async def wrapper(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the caller's or the library's own type
         flight, sent_args, sent = _take_off(carrier, args, kwargs)
         if flight is None:
-            return await fn(*sent_args, **sent)
-        with flight:
-            return finished(flight, await fn(*sent_args, **sent))
+            return await (carrier.options.straight or fn)(*sent_args, **sent)
+        if carrier.options.attempts == 1:
+            return await _aflown(flight, fn, sent_args, sent)
+        async for attempt in aretrying(carrier.options.attempts):
+            with attempt:
+                if attempt.retry_state.attempt_number > 1:
+                    flight.retry()
+                return await _aflown(flight, fn, sent_args, sent)
+        raise AssertionError("tenacity re-raises the last error")
 
     return wrapper
 
@@ -112,6 +122,24 @@ def _generator(
         return fn(*sent_args, **sent)
     with flight.until_sent():
         return opened(flight, fn(*sent_args, **sent))
+
+
+def _flown(
+    flight: Flight, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:  # noqa: ANN401 - the function's own
+    """Call the function once; a coroutine that it returns lands the flight when it is awaited."""
+    with flight:
+        result = fn(*args, **kwargs)
+        if inspect.isawaitable(result):
+            return _landed_later(flight.handed_over(), result)
+        return finished(flight, result)
+
+
+async def _aflown(
+    flight: Flight, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:  # noqa: ANN401 - the function's own
+    with flight:
+        return finished(flight, await fn(*args, **kwargs))
 
 
 async def _landed_later(flight: Flight, result: Awaitable[Any]) -> Any:  # noqa: ANN401 - the caller's or the library's own type

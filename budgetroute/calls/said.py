@@ -20,7 +20,7 @@ ROUTED = frozenset({*CAP_NAMES, "model", "cot", "reasoning_effort", "temperature
 EXTRA_BODY = "extra_body"
 """Where the OpenAI client takes parameters that are not OpenAI's; it sends them over all others."""
 _COSTLY = ("model", *CAP_NAMES, "n")
-_SILENT = frozenset({"NoneType", "NotGiven", "Omit"})  # the OpenAI client's words for "not sent"
+_SILENT = frozenset({"NoneType", "NotGiven", "Omit"})  # the SDKs' words for "not sent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ def said_in(values: Mapping[str, Any], *, where: str) -> Said:
             act.temperature,
             act.n,
         )
-    cap_name = next((name for name in CAP_NAMES if not _silent(values.get(name))), None)
+    cap_name = next((name for name in CAP_NAMES if not is_silent(values.get(name))), None)
 
     def part(name: str, holds: Callable[[Any], bool], wanted: str) -> Any:  # noqa: ANN401 - the caller's or the library's own type
         value = values.get(name)
-        if _silent(value):
+        if is_silent(value):
             return None
         if holds(value):
             return value
@@ -97,7 +97,7 @@ def said_in(values: Mapping[str, Any], *, where: str) -> Said:
 def usage_asked(values: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the `stream_options` that ask for a stream's usage; None if the caller has decided."""
     given = values.get("stream_options")
-    if _silent(given):
+    if is_silent(given):
         return {"include_usage": True}
     if isinstance(given, Mapping) and "include_usage" not in given:
         return {**given, "include_usage": True}
@@ -113,7 +113,8 @@ def _refuse_hidden(extra: object, *, where: str) -> None:
         )
 
 
-def _silent(value: object) -> bool:
+def is_silent(value: object) -> bool:
+    """Say whether an argument says nothing: None, or the SDKs' words for "not sent"."""
     return type(value).__name__ in _SILENT
 
 

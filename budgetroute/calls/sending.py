@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from budgetroute.calls.dialects import LEFT_OUT
 from budgetroute.calls.said import CAP_NAMES, EXTRA_BODY
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from budgetroute.records import Action
     from budgetroute.router import Router
 
-LEFT_OUT: Final = object()
-"""In place of a value: the argument is taken away, so that the parameter's default holds."""
 _NEWER_CAP = "max_completion_tokens"
 
 

@@ -7,19 +7,30 @@ import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from budgetroute.calls.dialects import CHAT, MESSAGES, RESPONSES
 from budgetroute.calls.said import CAP_NAMES
 from budgetroute.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from budgetroute.calls.dialects import Dialect
     from budgetroute.records import Axis
 
 _DIRECT: tuple[Axis, ...] = ("model", "cot", "reasoning_effort", "temperature", "n")
-_CLIENT_MODULES = ("openai", "litellm")
-_OPEN: frozenset[Axis] = frozenset(
-    {"model", "max_tokens", "reasoning_effort", "temperature", "n", "params"}
-)
+_CLIENT_MODULES = ("anthropic", "litellm", "openai")
+_APIS: Mapping[str, Dialect] = {
+    "anthropic.resources.beta.messages.": MESSAGES,
+    "anthropic.resources.messages.": MESSAGES,
+    "litellm.": CHAT,
+    "openai.resources.beta.chat.": CHAT,
+    "openai.resources.chat.": CHAT,
+    "openai.resources.responses.": RESPONSES,
+}
+"""Module of a client's methods → what they speak."""
+_METHODS = frozenset({"acompletion", "completion", "create", "parse", "stream"})
+"""Those that make one request for one answer."""
+_ONE_DEPLOYMENT = "/deployments/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +42,8 @@ class Shape:
         signature: its signature.
         is_client: it is a client's own method (`client.chat.completions.create`,
             `litellm.completion`): what the caller passes is a baseline and a ceiling, not a pin.
+        dialect: what its parameters are called.
+        one_model: the client's address names the model (an Azure deployment), whatever is asked.
         own_client: it calls one provider's client; False for litellm, which reaches all.
         is_async: calling it returns a coroutine or an async generator.
         yields: it is a generator function, sync or async.
@@ -48,6 +61,8 @@ class Shape:
     name: str
     signature: inspect.Signature
     is_client: bool
+    dialect: Dialect
+    one_model: bool
     own_client: bool
     is_async: bool
     yields: bool
@@ -75,8 +90,7 @@ def shape_of(fn: Callable[..., Any]) -> Shape:
     parameters = signature.parameters
     module = (getattr(plain, "__module__", "") or "").partition(".")[0]
     is_client = module in _CLIENT_MODULES
-    if is_client and "messages" not in parameters:
-        raise _not_chat(plain)
+    dialect = _dialect(plain) if is_client else CHAT
     sync_yields, async_yields = _yields(fn)
     extra = next((n for n, p in parameters.items() if p.kind is p.VAR_KEYWORD), None)
     takes_plan = "plan" in parameters
@@ -85,12 +99,14 @@ def shape_of(fn: Callable[..., Any]) -> Shape:
     names: dict[Axis, str] = {axis: axis for axis in _DIRECT if axis in parameters}
     names |= {"max_tokens": caps[0]} if caps else {}
     as_text: frozenset[Axis] = frozenset(names)
-    as_text |= _OPEN if is_open or takes_plan else frozenset()
+    as_text |= dialect.carries - {"cot"} if is_open or takes_plan else frozenset()
     as_text |= {"cot"} if takes_plan else frozenset()
     return Shape(
         name=getattr(plain, "__name__", type(plain).__name__),
         signature=signature,
         is_client=is_client,
+        dialect=dialect,
+        one_model=is_client and _serves_one_model(fn),
         own_client=module != "litellm",
         is_async=async_yields or _is_async(_telling(fn, plain) if is_client else fn),
         yields=sync_yields or async_yields,
@@ -128,13 +144,33 @@ def _refuse(fn: Callable[..., Any], plain: Callable[..., Any]) -> None:
         )
 
 
-def _not_chat(plain: Callable[..., Any]) -> ConfigError:
-    name = getattr(plain, "__qualname__", plain)
-    return ConfigError(
-        f"route({name}): of a client's own methods only chat completions are routed, since only "
-        "there prompt, cap and usage are known. Call it inside a function of yours and route that: "
+def _dialect(plain: Callable[..., Any]) -> Dialect:
+    """Return what a client's method speaks; raises ConfigError for one that is not routed."""
+    module, name = f"{plain.__module__}.", getattr(plain, "__name__", "")
+    found = next((d for place, d in _APIS.items() if module.startswith(place)), None)
+    if found is not None and name in _METHODS:
+        return found
+    raise ConfigError(
+        f"route({getattr(plain, '__qualname__', plain)}): of a client's own methods those that ask a "
+        "language model once are routed: OpenAI's chat completions and responses, Anthropic's "
+        "messages, litellm's completion. Call others inside a function of yours and route that: "
         "`@route` on `def answer(question, *, model=…, max_tokens=…)`."
     )
+
+
+def _serves_one_model(fn: Callable[..., Any]) -> bool:
+    """Say whether a client's method sends to the address of one deployment."""
+    step: Any = fn
+    while step is not None:
+        client = getattr(getattr(step, "__self__", None), "_client", None)
+        if client is not None:
+            return _ONE_DEPLOYMENT in f"{getattr(client, 'base_url', '')}"
+        step = step.func if isinstance(step, functools.partial) else _inside(step)
+    return False
+
+
+def _inside(fn: Any) -> Any:  # noqa: ANN401 - a wrapper of any kind
+    return getattr(fn, "__wrapped__", None)
 
 
 def _required(signature: inspect.Signature) -> frozenset[str]:

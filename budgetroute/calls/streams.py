@@ -25,6 +25,8 @@ _MANAGERS = frozenset({"anthropic", "contextlib", "openai"})
 
 def finished(flight: Flight, result: Any) -> Any:  # noqa: ANN401 - the function's own result
     """Settle a call by its result, or return the stream that will settle it."""
+    if _is_unread(result):
+        return opened(flight.handed_over(), result)
     source = _parsed(result) if _is_raw(result) else result
     if _is_stream(source) and read_usage(source) is None:
         return opened(flight.handed_over(), result)
@@ -278,6 +280,22 @@ async def _aparse(stream: _Metered, parsing: Awaitable[Any]) -> Any:  # noqa: AN
     return stream._br_followed(await parsing)  # noqa: SLF001 - one module
 
 
+def _read_out(stream: _Metered, method: Callable[[], Any]) -> Any:  # noqa: ANN401 - the client's own
+    """Read the rest here, where it is counted: the helper would read it inside."""
+    if isinstance(stream, _ANexts):
+        return _aread_out(stream, method)
+    if isinstance(stream, _Nexts):
+        for _ in stream:
+            pass
+    return method()
+
+
+async def _aread_out(stream: _ANexts, method: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401 - the client's own
+    async for _ in stream:
+        pass
+    return await method()
+
+
 _WAYS: dict[str, Callable[..., Any]] = {
     "send": _send,
     "throw": _send,
@@ -286,6 +304,8 @@ _WAYS: dict[str, Callable[..., Any]] = {
     "close": _close,
     "aclose": _close,
     "parse": _parse,
+    "get_final_response": _read_out,
+    "until_done": _read_out,
 }
 
 
@@ -306,6 +326,11 @@ def _is_raw(result: Any) -> bool:  # noqa: ANN401 - the function's own result
     return hasattr(type(result), "parse") and hasattr(result, "http_response")
 
 
+def _is_unread(result: Any) -> bool:  # noqa: ANN401 - the function's own result
+    """Say whether it is a raw response whose body the caller reads, as with streaming responses."""
+    return _is_raw(result) and hasattr(type(result), "iter_lines") and not result.is_closed
+
+
 def _parsed(raw: Any) -> Any:  # noqa: ANN401 - the client's own response
     """Return what is in a raw response; async ones and broken ones stay as they are."""
     if inspect.iscoroutinefunction(raw.parse):
@@ -317,4 +342,4 @@ def _parsed(raw: Any) -> Any:  # noqa: ANN401 - the client's own response
 
 
 def _memory(stream: Any) -> Any:  # noqa: ANN401 - the function's own result
-    return stream if remembers(stream) else None
+    return stream if remembers(stream) or _is_unread(stream) else None

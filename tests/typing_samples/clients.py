@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_type
+from typing import assert_type
 
-from budgetroute import route
+from openai import AsyncOpenAI, OpenAI
 
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI, OpenAI
+from budgetroute import route, wrap
 
 
 def sync_client(client: OpenAI) -> None:
@@ -19,6 +18,13 @@ def sync_client(client: OpenAI) -> None:
     create = route(client.chat.completions.create)
     answer = create(model="gpt-4o-mini", messages=[{"role": "user", "content": "why?"}])
     assert_type(answer, ChatCompletion)
+
+
+def wrapped_clients(client: OpenAI, later: AsyncOpenAI) -> None:
+    """A wrapped client is of the client's own class."""
+    assert_type(wrap(client), OpenAI)
+    assert_type(wrap(later, route="chat", require=["eu"]), AsyncOpenAI)
+    wrap(client, floor="high")  # type: ignore[arg-type]
 
 
 async def async_client(client: AsyncOpenAI) -> None:
