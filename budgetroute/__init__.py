@@ -24,8 +24,9 @@ if _TYPE_CHECKING:
         StoreError,
         UnpricedModel,
     )
-    from budgetroute.records import Action, Decision, Plan
+    from budgetroute.records import Action, Decision, LimitWarning, Plan
     from budgetroute.router import Router
+    from budgetroute.telemetry import on_warning
     from budgetroute.wrapping import wrap
 
 __version__ = "0.1.0"
@@ -36,6 +37,7 @@ _HOME = {
     "BudgetRouteError": "errors",
     "ConfigError": "errors",
     "Decision": "records",
+    "LimitWarning": "records",
     "NoEligibleAction": "errors",
     "Plan": "records",
     "ProfileError": "errors",
@@ -45,6 +47,7 @@ _HOME = {
     "acompletion": "client",
     "completion": "client",
     "last_decision": "calls",
+    "on_warning": "telemetry",
     "pin": "context",
     "record": "calls",
     "route": "decorate",
@@ -59,6 +62,7 @@ __all__ = [
     "BudgetRouteError",
     "ConfigError",
     "Decision",
+    "LimitWarning",
     "NoEligibleAction",
     "Plan",
     "ProfileError",
@@ -68,6 +72,7 @@ __all__ = [
     "acompletion",
     "completion",
     "last_decision",
+    "on_warning",
     "pin",
     "record",
     "route",

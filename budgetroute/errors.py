@@ -51,15 +51,17 @@ class BudgetExceeded(BudgetRouteError):  # noqa: N818 - the name users catch rea
     """Raise when not even the cheapest action fits the tightest limit.
 
     Attributes:
-        scope: the limit that refused, as `status` names it.
+        scope: the limit that refused, as `status` names it: `day`, `week`, `month`, `run:ID`, or the
+            name of its table.
+        window: `day`, `week`, `month`, `total` or `run`.
         spent_usd: settled so far in its window.
         held_usd: held by calls in flight.
         limit_usd: the limit.
         needed_usd: the worst case of the cheapest action that was tried.
-        resets_at: start of the next window (aware), None for a run.
+        resets_at: start of the next window (aware), None for a run and a total.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument per thing that is told
         self,
         scope: str,
         *,
@@ -68,19 +70,27 @@ class BudgetExceeded(BudgetRouteError):  # noqa: N818 - the name users catch rea
         limit_usd: float,
         needed_usd: float,
         resets_at: datetime | None,
+        window: str = "day",
     ) -> None:
         self.scope = scope
+        self.window = window
         self.spent_usd = spent_usd
         self.held_usd = held_usd
         self.limit_usd = limit_usd
         self.needed_usd = needed_usd
         self.resets_at = resets_at
-        when = "when the run ends" if resets_at is None else f"at {resets_at.isoformat()}"
+        named = repr(scope) if window in {scope, "run"} else f"{scope!r} ({window})"
         super().__init__(
-            f"budget {scope!r}: ${spent_usd:.6f} spent + ${held_usd:.6f} held of "
+            f"budget {named}: ${spent_usd:.6f} spent + ${held_usd:.6f} held of "
             f"${limit_usd:.6f}; the cheapest action may cost ${needed_usd:.6f}, which does not "
-            f"fit. It resets {when}. Raise the limit, or lower max_tokens in [models]."
+            f"fit. {_resetting(window, resets_at)} Raise the limit, or lower max_tokens in [models]."
         )
+
+
+def _resetting(window: str, at: datetime | None) -> str:
+    if at is not None:
+        return f"It resets at {at.isoformat()}."
+    return "It never resets." if window == "total" else "It resets when the run ends."
 
 
 class NoEligibleAction(BudgetRouteError):  # noqa: N818 - see BudgetExceeded

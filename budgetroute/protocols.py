@@ -144,7 +144,11 @@ class Tokenizer(Protocol):
 
 
 class Observer(Protocol):
-    """Is told what happened; a failure in it never reaches the call."""
+    """Is told what happened; a failure in it never reaches the call.
+
+    Two more methods are called where an observer has them: `warned(warning)` with a LimitWarning,
+    and `refused(route, error)` with the BudgetExceeded that is about to be raised.
+    """
 
     def decided(self, decision: Decision) -> None:
         """Tell of a decision."""

@@ -1,6 +1,7 @@
 """The debug log: one logfmt line per event, the same fields in `extra`, never a prompt's text.
 
-Loggers: `budgetroute.decide` and `budgetroute.spend` (DEBUG), `budgetroute.pace` (INFO).
+Loggers: `budgetroute.decide` and `budgetroute.spend` (DEBUG; warnings of limits are WARNING there),
+`budgetroute.pace` (INFO).
 `BUDGETROUTE_LOG=debug` prints them to stderr.
 """
 
@@ -9,16 +10,20 @@ from __future__ import annotations
 import logging
 import os
 import re
-from typing import TYPE_CHECKING
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, TypeAlias
 
 from budgetroute.errors import ConfigError
 from budgetroute.policy import surplus
 from budgetroute.units import format_usd, usd_from_pico
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from budgetroute.records import Balance, Candidate, Decision, Settlement
+    from budgetroute.errors import BudgetExceeded
+    from budgetroute.records import Balance, Candidate, Decision, LimitWarning, Settlement
+
+Tell: TypeAlias = "Callable[[LimitWarning], None]"
 
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
@@ -57,8 +62,50 @@ def enable_from_env() -> None:
         _root.addHandler(handler)
 
 
+def on_warning(tell: Tell) -> Tell:
+    """Call a function whenever a limit's warning comes, in whichever router of this process.
+
+    Each warning comes once per period over all processes of a store, to the process whose call
+    crossed it; so every process registers. The function runs in that call, after its bill was
+    booked: it must be quick, and what it raises is logged. Usable as a decorator.
+
+    Raises:
+        ConfigError: it cannot be called, or is a coroutine function.
+
+    >>> @on_warning
+    ... def page(warning):
+    ...     print(warning.limit, warning.share, warning.value)
+    """
+    given: object = tell
+    if not callable(given) or iscoroutinefunction(given):
+        raise ConfigError(
+            f"on_warning({tell!r}): a plain function of one argument is needed; let it start a task "
+            "where it has to wait for something"
+        )
+    if tell not in _listeners:
+        _listeners.append(tell)
+    return tell
+
+
+def listeners() -> tuple[Tell, ...]:
+    """Return the functions that `on_warning` was given, in order."""
+    return tuple(_listeners)
+
+
+_listeners: list[Tell] = []
+
+
 class LogObserver:
-    """Writes decisions, settlements and price changes to the loggers."""
+    """Writes decisions, settlements, refusals, warnings and price changes to the loggers."""
+
+    def refused(self, route: str, error: BudgetExceeded) -> None:
+        """Write one DEBUG line: which limit refused, and where it stands."""
+        if _decide.isEnabledFor(logging.DEBUG):
+            _write(_decide, logging.DEBUG, refused_fields(route, error))
+
+    def warned(self, warning: LimitWarning) -> None:
+        """Write one WARNING line: which limit, which share of it, until when."""
+        _write(_spend, logging.WARNING, warned_fields(warning))
 
     def decided(self, decision: Decision) -> None:
         """Write one DEBUG line: what, why, what was second, where λ flips it, where the day is."""
@@ -102,6 +149,7 @@ def decided_fields(decision: Decision) -> dict[str, object]:
     fields["held"] = format_usd(first.worst)
     if first.declared is not None:
         fields["raised"] = f"{first.raised}; declared {format_usd(first.declared)}"
+    fields |= _on_limits(decision)
     fields["day"] = _day(decision.limit, decision.balance)
     return fields
 
@@ -118,6 +166,17 @@ def _virtual(decision: Decision) -> dict[str, object]:
         "on_C": f"${other.chosen.cost:.6f}",
         "on_day": _day(other.limit, other.balance),
     }
+
+
+def _on_limits(decision: Decision) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    if decision.bound_by:
+        fields["bound_by"] = decision.bound_by
+    if decision.degraded:
+        fields["degraded"] = "true"
+    if len(decision.limits) > 1 and decision.left is not None:
+        fields["tightest"] = f"{decision.tightest}({format_usd(decision.left)} left)"
+    return fields
 
 
 def settled_fields(decision: Decision, settlement: Settlement) -> dict[str, object]:
@@ -143,6 +202,35 @@ def settled_fields(decision: Decision, settlement: Settlement) -> dict[str, obje
     if settlement.repeated:
         fields["repeated"] = "true"
     return fields
+
+
+def refused_fields(route: str, error: BudgetExceeded) -> dict[str, object]:
+    """Return the fields of a refusal's line."""
+    return {
+        "refused": route,
+        "limit": error.scope,
+        "window": error.window,
+        "spent": f"${error.spent_usd:.6f}",
+        "held": f"${error.held_usd:.6f}",
+        "of": f"${error.limit_usd:.6f}",
+        "needed": f"${error.needed_usd:.6f}",
+        "resets": "never" if error.resets_at is None else error.resets_at.isoformat(),
+    }
+
+
+def warned_fields(warning: LimitWarning) -> dict[str, object]:
+    """Return the fields of a warning's line; the tag's value is not among them."""
+    return {
+        "app": warning.app,
+        "limit": warning.limit,
+        "crossed": f"{warning.share:.0%}",
+        "spent": f"${warning.spent_usd:.6f}",
+        "held": f"${warning.held_usd:.6f}",
+        "of": f"${warning.limit_usd:.6f}",
+        "period": warning.period,
+        "resets": "never" if warning.resets_at is None else warning.resets_at.isoformat(),
+        "then": "calls go on, the limit is soft" if warning.is_soft else "calls are held to it",
+    }
 
 
 def stepped_fields(seen: Mapping[str, object]) -> dict[str, object]:

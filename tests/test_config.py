@@ -1153,7 +1153,7 @@ def test_every_plain_key_has_a_variable() -> None:
     paths = {path for path, _ in variables().values()}
     assert ("budget", "daily_usd") in paths
     assert ("classify", "rules") not in paths
-    assert len(paths) == 30
+    assert len(paths) == 31
 
 
 @pytest.mark.parametrize(

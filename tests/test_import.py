@@ -14,9 +14,9 @@ HEAVY = (
 )  # fmt: skip
 LIBRARIES = ("litellm", "sklearn", "scipy", "numpy", "openai", "tiktoken", "diskcache", "tenacity")
 PUBLIC = [
-    "Action", "BudgetExceeded", "BudgetRouteError", "ConfigError", "Decision", "NoEligibleAction",
+    "Action", "BudgetExceeded", "BudgetRouteError", "ConfigError", "Decision", "LimitWarning", "NoEligibleAction",
     "Plan", "ProfileError", "Router", "StoreError", "UnpricedModel", "acompletion", "completion",
-    "last_decision", "pin", "record", "route", "run", "tags", "wrap",
+    "last_decision", "on_warning", "pin", "record", "route", "run", "tags", "wrap",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from budgetroute.policy import choose, flip_price, surplus
 from budgetroute.records import Action, InputSize, ModelCard, Price, Rates, Usage
-from budgetroute.router.choosing import draw_of
+from budgetroute.router.picks import draw_of
 from budgetroute.router.slate import Sizing, Slate
 from budgetroute.router.table import ModelFacts, make_row
 

@@ -141,16 +141,29 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Refresh every 2 seconds until Ctrl-C.")
     ] = False,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tag",
+            metavar="NAME=VALUE",
+            help="Show the limits of a call with this tag; repeatable.",
+        ),
+    ] = None,
+    route: Annotated[
+        str | None,
+        typer.Option("--route", metavar="NAME", help="Show the limits of a call of this route."),
+    ] = None,
 ) -> None:
     """Show where the budget stands and what today's money bought.
 
-    Exit code 3 if the budget is exhausted.
+    Exit code 3 if the budget is exhausted, or with --tag or --route what such a call counts in.
     """
-    from budgetroute.cli.status import status_command
+    from budgetroute.cli.status import call_of, status_command
 
     if watch and as_json:
         raise typer.BadParameter("--watch redraws the screen; leave out --json, or call it often")
-    raise typer.Exit(status_command(config, as_json=as_json, watch=watch))
+    call = call_of(route, tag or ())
+    raise typer.Exit(status_command(config, as_json=as_json, watch=watch, call=call))
 
 
 @app.command()

@@ -47,6 +47,24 @@ class Other(Struct, frozen=True):
     refused: str = ""
 
 
+class Bound(Struct, frozen=True):
+    """Which limit the best candidate did not fit, in dollars as it stood.
+
+    Attributes:
+        limit: its name.
+        window: its window.
+        left: what it had left.
+        needed: what the candidate could cost at most.
+        guard: the money was there, kept free for the cheapest action of calls still to come.
+    """
+
+    limit: str
+    window: str = "day"
+    left: float = 0.0
+    needed: float = 0.0
+    guard: bool = False
+
+
 class Decided(Struct, frozen=True):
     """What was seen when choosing; empty for a retry, or where the ledger was lost."""
 
@@ -64,6 +82,8 @@ class Decided(Struct, frozen=True):
     worst: tuple[float, ...] = ()
     raised: dict[str, tuple[float, str]] = {}
     gated: dict[str, tuple[str, ...]] = {}
+    bound: Bound | None = None
+    degraded: bool = False
     why: str = ""
     baseline: Other | None = None
     shadow: Other | None = None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from budgetroute.cli.entries import Other, Outcome, Ranked
+    from budgetroute.cli.entries import Bound, Other, Outcome, Ranked
     from budgetroute.cli.history import Story
     from budgetroute.records import Entry
 
@@ -156,6 +156,7 @@ def _granted(found: Story) -> list[str]:
 
 def _after(found: Story) -> Iterator[tuple[str, RenderableType]]:
     yield from _why(found)
+    yield from _limits(found)
     for place, entry in enumerate(found.attempts, start=1):
         yield "Actual" if len(found.attempts) == 1 else f"Attempt {place}", _fate(entry)
         if (seen := outcome(entry)) is not None and (usage := _usage(seen, found.chosen)):
@@ -173,6 +174,10 @@ def _why(found: Story) -> Iterator[tuple[str, RenderableType]]:
     if found.chosen in record.raised:
         yield "", _raised(*record.raised[found.chosen])
     yield from _arms(found)
+    if record.degraded:
+        yield "", marked("warn", "limits were exhausted; the cheapest action goes on beyond them")
+    if record.bound is not None:
+        yield "Bound by", _bound(record.bound)
     if found.passed_over:
         yield "", _passed_over(found.passed_over)
     elif found.flips_at and found.second is not None and "flips" not in record.why:
@@ -202,6 +207,29 @@ def _arm(other: Other) -> str:
     cost = "an unknown cost" if other.cost is None else usd(other.cost)
     reward = "no curve" if other.reward is None else f"R {other.reward:.3f}"
     return f"{plain(other.action)}: {cost}, {reward}"
+
+
+def _bound(bound: Bound) -> str:
+    named = (
+        plain(bound.limit)
+        if bound.limit == bound.window
+        else f"{plain(bound.limit)} ({bound.window})"
+    )
+    if bound.guard:
+        free = "the rest is kept free for the cheapest action of calls still to come"
+        return f"{named}: {usd(max(0.0, bound.left))} was left, but {free}"
+    left = usd(max(0.0, bound.left))
+    return f"{named}: {left} was left, the best needed {usd(bound.needed)}"
+
+
+def _limits(found: Story) -> Iterator[tuple[str, RenderableType]]:
+    """Yield the limits besides the day that the call counts in, where there are any."""
+    for place, limit in enumerate(found.limits if len(found.limits) > 1 else ()):
+        most = "no limit in the configuration" if limit.usd is None else money(limit.usd)
+        text = (
+            f"{plain(limit.name)} · {plain(limit.slot.period)}: {money(limit.spent)} of {most} now"
+        )
+        yield "Limits" if place == 0 else "", text
 
 
 def _passed_over(count: int) -> str:

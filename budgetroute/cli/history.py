@@ -12,20 +12,51 @@ from budgetroute.cli.opening import ledger_file
 from budgetroute.errors import StoreError
 from budgetroute.policy import flip_price
 from budgetroute.records import Action, Candidate
+from budgetroute.router.till import Till
 from budgetroute.units import time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime, tzinfo
 
     from budgetroute.cli.entries import Decided, Outcome, Ranked
     from budgetroute.config import Config
     from budgetroute.protocols import Store
-    from budgetroute.records import Entry
+    from budgetroute.records import Entry, Slot
+    from budgetroute.units import Pico
 
 LAST = "last"
 _NAMED = 3
 _NEWEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where one limit of a decision stands now, in the period that the decision counts in.
+
+    Attributes:
+        name: the limit's name, without a tag's value.
+        slot: where the money is counted.
+        spent: settled.
+        held: held.
+        usd: the limit, as the configuration says it today; None = it no longer does.
+    """
+
+    name: str
+    slot: Slot
+    spent: Pico
+    held: Pico
+    usd: Pico | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values in dollars."""
+        return {
+            "name": self.name,
+            "period": self.slot.period,
+            "spent_usd": usd_from_pico(self.spent),
+            "held_usd": usd_from_pico(self.held),
+            "limit_usd": None if self.usd is None else usd_from_pico(self.usd),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +69,7 @@ class Story:
         record: what was seen when choosing.
         attempts: oldest first.
         zone: the zone that times are shown in.
+        limits: where the limits that it counts in stand, as far as they are in the configuration.
     """
 
     id: str
@@ -45,6 +77,7 @@ class Story:
     record: Decided
     attempts: tuple[Entry, ...]
     zone: tzinfo
+    limits: tuple[Standing, ...] = ()
 
     @property
     def at(self) -> datetime:
@@ -101,6 +134,9 @@ class Story:
             "passed_over": self.passed_over,
             "ranked": [self._ranked_json(row) for row in record.best],
             "gated": msgspec.to_builtins(record.gated),
+            "bound_by": None if record.bound is None else msgspec.to_builtins(record.bound),
+            "degraded": record.degraded,
+            "limits": [limit.to_json() for limit in self.limits],
             "why": record.why,
             "raised": self._raised_json(),
             "baseline": None if record.baseline is None else msgspec.to_builtins(record.baseline),
@@ -174,7 +210,17 @@ def story(asked: str, config: Config, store: Store) -> Story:
         record=decided(first),
         attempts=attempts,
         zone=config.budget.zone,
+        limits=tuple(_limits(first, config, store)),
     )
+
+
+def _limits(first: Entry, config: Config, store: Store) -> Iterator[Standing]:
+    """Yield where a decision's limits stand; slots of limits no longer in config have a dash."""
+    till = Till(store, app=config.name, budget=config.budget, limits=config.limits)
+    named = till.named(first.slots)
+    for slot, sums in zip(first.slots, store.snapshot(first.slots), strict=True):
+        for name, usd in named.get(slot, (("–", None),)):
+            yield Standing(name, slot, sums.settled, sums.held, usd)
 
 
 def _of_app(entries: Sequence[Entry], app: str) -> list[Entry]:

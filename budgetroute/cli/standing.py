@@ -6,52 +6,30 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from budgetroute.budget import Window, period_bounds
 from budgetroute.cli.entries import decided
 from budgetroute.cli.opening import ledger_file
-from budgetroute.records import InputSize, Request, Slot
+from budgetroute.cli.wording import money
+from budgetroute.records import InputSize, Slot
 from budgetroute.units import micros_from_time, pico_from_usd, time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from budgetroute.cli.entries import Decided
     from budgetroute.records import Entry
     from budgetroute.router import Router
-    from budgetroute.router.status import Status
+    from budgetroute.router.scopes import Rule
+    from budgetroute.router.status import LimitStatus, Status
     from budgetroute.units import Pico
 
 LOOKED_AT = 5_000
 """Newest attempts that the table of actions is made from: 0.1 s to read."""
 _SMALL = 200  # newest decisions whose least worst case says what a call must be able to hold
 _UNKNOWN = "not recorded"
-
-
-@dataclass(frozen=True, slots=True)
-class Cap:
-    """One limit with its sums.
-
-    Attributes:
-        window: `day`, `week` or `month`.
-        spent: settled.
-        held: held by calls in flight and unknown bills.
-        limit: what both must stay under.
-        hard: what they must stay under at last; above `limit` where service degrades.
-        resets_at: when it starts anew, in the budget's zone.
-    """
-
-    window: str
-    spent: Pico
-    held: Pico
-    limit: Pico
-    hard: Pico
-    resets_at: datetime
-
-    @property
-    def remaining(self) -> Pico:
-        """Return what is left before calls are refused, never below 0."""
-        return max(0, self.hard - self.spent - self.held)
+_EVERY = {"day": "a day", "week": "a week", "month": "a month", "total": "in all"}
+BUDGETS = frozenset({"day", "week", "month"})
+"""Names of the limits that every call counts in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +59,9 @@ class Standing:
         timezone: the zone's name.
         mode: `on`, `shadow` or `off`.
         stepped_at: when λ was last set; None before the first call.
-        caps: every limit, the paced day first.
+        caps: the limits that are shown, the paced day first.
+        each: (name, in words) of limits that are one of many, where no call was asked for.
+        is_of_call: the limits are those that one kind of call counts in.
         bought: actions used today, most used first.
         looked_at: attempts of today that `bought` was made from.
         is_partial: there were more of them.
@@ -94,7 +74,9 @@ class Standing:
     timezone: str
     mode: str
     stepped_at: datetime | None
-    caps: tuple[Cap, ...]
+    caps: tuple[LimitStatus, ...]
+    each: tuple[tuple[str, str], ...]
+    is_of_call: bool
     bought: tuple[Bought, ...]
     looked_at: int
     is_partial: bool
@@ -102,15 +84,17 @@ class Standing:
     has_ledger: bool | None
 
     @property
-    def tightest(self) -> Cap:
-        """Return the limit with the least left."""
-        return min(self.caps, key=lambda cap: cap.remaining)
+    def tightest(self) -> LimitStatus:
+        """Return the limit with the least left, of those that every call, or the one, counts in."""
+        binding = [cap for cap in self.caps if cap.hard_usd is not None]
+        everyones = [cap for cap in binding if self.is_of_call or cap.name in BUDGETS]
+        return min(everyones or self.caps, key=lambda cap: cap.remaining_usd)
 
     @property
     def is_exhausted(self) -> bool:
         """Say whether not even the cheapest call fits."""
-        left = self.tightest.remaining
-        return self.mode == "on" and (left <= 0 or left < self.needed)
+        left = self.tightest.remaining_usd
+        return self.mode == "on" and (left <= 0 or left < usd_from_pico(self.needed))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; amounts in dollars, times as ISO strings."""
@@ -123,15 +107,23 @@ class Standing:
             "needed_usd": usd_from_pico(self.needed),
             "usd_per_correct_answer": 1 / price if price else None,
             "stepped_at": None if self.stepped_at is None else self.stepped_at.isoformat(),
-            "limits": [_cap_json(cap) for cap in self.caps],
+            "limits": [cap.to_json() for cap in self.caps],
+            "limits_each": dict(self.each),
             "actions": [_bought_json(line) for line in self.bought],
             "actions_from_attempts": self.looked_at,
             "actions_are_partial": self.is_partial,
         }
 
 
-def standing(router: Router) -> Standing:
+def standing(
+    router: Router, *, route: str | None = None, tags: Mapping[str, str] | None = None
+) -> Standing:
     """Gather where the budget stands; reads the ledger, and steps a plan whose period has ended.
+
+    Args:
+        router: the app's router.
+        route: show the limits that a call of this route counts in.
+        tags: show the limits that a call with these tags counts in.
 
     Raises:
         StoreError: the ledger cannot be reached.
@@ -144,13 +136,16 @@ def standing(router: Router) -> Standing:
     slot = Slot(router.cash.scope, status.window)
     today = _of_slot(newest, slot)
     path = ledger_file(router.config)
+    is_of_call = route is not None or bool(tags)
     return Standing(
         status=status,
         now=time_from_micros(at).astimezone(zone),
         timezone=router.config.budget.timezone,
         mode=router.config.mode,
         stepped_at=None if plan is None else time_from_micros(plan.made_at).astimezone(zone),
-        caps=tuple(_caps(router, at)),
+        caps=_caps(router, at, route, tags),
+        each=() if is_of_call else tuple(_each(router.cash.scopes.rules)),
+        is_of_call=is_of_call,
         bought=_bought(today),
         looked_at=len(today),
         is_partial=len(newest) == LOOKED_AT and slot in newest[-1].slots,
@@ -163,24 +158,20 @@ def _of_slot(newest: Iterable[Entry], slot: Slot) -> list[Entry]:
     return [e for e in newest if slot in e.slots and e.row.state != "released"]
 
 
-def _caps(router: Router, at: int) -> Iterable[Cap]:
-    budget, till = router.config.budget, router.till
-    limits = till.limits(at, Request("status", "", InputSize(0, 0)))
-    last = limits if till.hard is None else till.hardened(limits)
-    counted = router.cash.limits(at, Request("status", "", InputSize(0, 0)))
-    balances = till.store.snapshot([limit.slot for limit in counted])
-    for limit, hard, balance in zip(limits, last, balances, strict=True):
-        kind = till.scope_name(limit.slot)
-        window = Window(kind, budget.zone, budget.reset_hour)  # type: ignore[arg-type]  # no runs
-        _, end = period_bounds(window, time_from_micros(at))
-        yield Cap(
-            window=kind,
-            spent=balance.settled,
-            held=balance.held,
-            limit=limit.limit or 0,
-            hard=hard.limit or 0,
-            resets_at=end.astimezone(budget.zone),
-        )
+def _caps(
+    router: Router, at: int, route: str | None, tags: Mapping[str, str] | None
+) -> tuple[LimitStatus, ...]:
+    if route is None and not tags:
+        return router.cash.standing(router.cash.overview(at), at)
+    return router.limits(route=route or "", tags=tags)
+
+
+def _each(rules: Iterable[Rule]) -> Iterable[tuple[str, str]]:
+    for rule in rules:
+        if rule.per is not None:
+            amounts = [f"{money(cap.usd)} {_EVERY[cap.window.kind]}" for cap in rule.caps]
+            soft = ", soft" if any(cap.last is None for cap in rule.caps) else ""
+            yield rule.name, f"{' and '.join(amounts)} for each {rule.per}{soft}"
 
 
 def _bought(today: Sequence[Entry]) -> tuple[Bought, ...]:
@@ -229,18 +220,6 @@ def _needed(router: Router, today: Sequence[Entry]) -> Pico:
     nothing = InputSize(0, 0)
     bounds = [row.worst(nothing, overhead=0, calls=1) for row in router.equipment.table().rows]
     return min(bound for bound in bounds if bound is not None)
-
-
-def _cap_json(cap: Cap) -> dict[str, Any]:
-    return {
-        "window": cap.window,
-        "spent_usd": usd_from_pico(cap.spent),
-        "held_usd": usd_from_pico(cap.held),
-        "limit_usd": usd_from_pico(cap.limit),
-        "hard_usd": usd_from_pico(cap.hard),
-        "remaining_usd": usd_from_pico(cap.remaining),
-        "resets_at": cap.resets_at.isoformat(),
-    }
 
 
 def _bought_json(line: Bought) -> dict[str, Any]:

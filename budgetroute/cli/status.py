@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -14,7 +15,7 @@ from rich.text import Text
 from budgetroute.cli.benefit import benefit_lines, turning_on
 from budgetroute.cli.console import bar, emit, listing, marked, out, plain
 from budgetroute.cli.opening import store_to_read, store_words
-from budgetroute.cli.standing import standing
+from budgetroute.cli.standing import BUDGETS, standing
 from budgetroute.cli.wording import counted, figure, moment, money, share, span, usd, worth
 from budgetroute.config import load_config
 from budgetroute.errors import ConfigError
@@ -22,12 +23,13 @@ from budgetroute.router import Router
 from budgetroute.units import usd_from_pico
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rich.console import Console, RenderableType
 
-    from budgetroute.cli.standing import Cap, Standing
+    from budgetroute.cli.standing import Standing
+    from budgetroute.router.status import LimitStatus
 
 EXHAUSTED = 3
 _REFRESH_S = 2.0
@@ -35,7 +37,39 @@ _ON_PLAN = 0.02  # of the limit: closer than that to the plan is on it
 _BAR = 20
 
 
-def status_command(path: Path | None, *, as_json: bool, watch: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The kind of call whose limits are asked for; all limits where nothing is said.
+
+    Attributes:
+        route: its route.
+        tags: its tags.
+    """
+
+    route: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+ANY = Call()
+
+
+def call_of(route: str | None, tags: Sequence[str]) -> Call:
+    """Return the call that options describe, tags written as `name=value`.
+
+    Raises:
+        ConfigError: a tag is not written so.
+    """
+    pairs = [text.partition("=") for text in tags]
+    odd = next(
+        (text for text, (name, sign, _) in zip(tags, pairs, strict=True) if not (name and sign)),
+        None,
+    )
+    if odd is not None:
+        raise ConfigError(f"--tag {odd!r}: write NAME=VALUE, for example --tag user=u_19")
+    return Call(route, {name: value for name, _, value in pairs})
+
+
+def status_command(path: Path | None, *, as_json: bool, watch: bool, call: Call = ANY) -> int:
     """Show the status; return 3 if the budget is exhausted, else 0.
 
     Raises:
@@ -43,9 +77,9 @@ def status_command(path: Path | None, *, as_json: bool, watch: bool) -> int:
             to watch on.
     """
     if watch:
-        watched(path, out())
+        watched(path, out(), call=call)
         return 0
-    seen, where = _look(path)
+    seen, where = _look(path, call)
     if as_json:
         emit(seen.to_json() | {"store": where})
     else:
@@ -54,7 +88,11 @@ def status_command(path: Path | None, *, as_json: bool, watch: bool) -> int:
 
 
 def watched(
-    path: Path | None, console: Console, *, pause: Callable[[float], None] = time.sleep
+    path: Path | None,
+    console: Console,
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    call: Call = ANY,
 ) -> None:
     """Show the status anew every 2 seconds until Ctrl-C.
 
@@ -68,15 +106,15 @@ def watched(
         )
     with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(shown(*_look(path)), refresh=True)
+            live.update(shown(*_look(path, call)), refresh=True)
             pause(_REFRESH_S)
 
 
-def _look(path: Path | None) -> tuple[Standing, str]:
+def _look(path: Path | None, call: Call) -> tuple[Standing, str]:
     config = load_config(path)
     router = Router.from_config(path, store=store_to_read(config))
     try:
-        return standing(router), store_words(config)
+        return standing(router, route=call.route, tags=call.tags), store_words(config)
     finally:
         router.store.close()
 
@@ -106,8 +144,8 @@ def _title(seen: Standing) -> Text:
 
 
 def _lines(seen: Standing) -> Iterator[tuple[str, RenderableType]]:
-    status, (day, *wider) = seen.status, seen.caps
-    yield "Budget", _bar(day, "" if day.hard == day.limit else f"degrades up to {money(day.hard)}")
+    status, (day, *others) = seen.status, seen.caps
+    yield "Budget", _bar(day, _noted(day))
     yield "", _plan(seen)
     yield "λ", _price(seen)
     calls = f"{counted(status.calls, 'call')} today"
@@ -115,17 +153,41 @@ def _lines(seen: Standing) -> Iterator[tuple[str, RenderableType]]:
         calls += f"; {status.estimated:,} booked as estimated, no usage was reported"
     yield "Calls", calls
     yield from benefit_lines(status)
-    for cap in wider:
-        yield cap.window.capitalize(), _bar(cap, f"resets {moment(cap.resets_at, seen.now)}")
+    for cap in others:
+        notes = [_window(cap), _noted(cap), _reset(cap, seen)]
+        yield _label(cap), _bar(cap, " · ".join(note for note in notes if note))
+    for name, text in seen.each:
+        yield plain(name), f"{plain(text)} (status --tag shows one)"
 
 
-def _bar(cap: Cap, note: str = "") -> RenderableType:
+def _label(cap: LimitStatus) -> str:
+    return cap.name.capitalize() if cap.name in BUDGETS else plain(cap.name)
+
+
+def _window(cap: LimitStatus) -> str:
+    return "" if cap.name in BUDGETS else cap.window
+
+
+def _noted(cap: LimitStatus) -> str:
+    if cap.over_usd:
+        return f"{usd(cap.over_usd)} over"
+    if cap.is_soft:
+        return "soft"
+    degrades = cap.hard_usd is not None and cap.hard_usd > cap.limit_usd
+    return f"degrades up to {usd(cap.hard_usd or 0.0)}" if degrades else ""
+
+
+def _reset(cap: LimitStatus, seen: Standing) -> str:
+    return "" if cap.resets_at is None else f"resets {moment(cap.resets_at, seen.now)}"
+
+
+def _bar(cap: LimitStatus, note: str = "") -> RenderableType:
     used = Table.grid(padding=(0, 2, 0, 0))
-    full = cap.limit or 1
+    full = cap.limit_usd or 1
     used.add_row(
-        Text(f"{money(cap.spent)} of {money(cap.limit)}", style="bold"),
-        Text(bar(solid=cap.spent / full, light=cap.held / full, width=_BAR), style="green"),
-        share(cap.spent, cap.limit),
+        Text(f"{usd(cap.spent_usd)} of {usd(cap.limit_usd)}", style="bold"),
+        Text(bar(solid=cap.spent_usd / full, light=cap.held_usd / full, width=_BAR), style="green"),
+        share(cap.spent_usd, cap.limit_usd),
         note,
     )
     return used
@@ -191,7 +253,21 @@ def _exhausted(seen: Standing) -> Text:
     cap = seen.tightest
     return marked(
         "fail",
-        f"exhausted: {money(cap.remaining)} of the {cap.window}'s budget is left, the cheapest "
-        f"call needs {money(seen.needed)}. It resets at "
-        f"{moment(cap.resets_at, seen.now)}; raise the limit in [budget] to go on before.",
+        f"exhausted: {usd(cap.remaining_usd)} of the {_owner(cap)} is left, the cheapest "
+        f"call needs {money(seen.needed)}. {_renewal(cap, seen)}; raise the limit in "
+        f"{_table(cap)} to go on before.",
     )
+
+
+def _owner(cap: LimitStatus) -> str:
+    return f"{cap.window}'s budget" if cap.name in BUDGETS else f"limit {plain(cap.name)}"
+
+
+def _table(cap: LimitStatus) -> str:
+    return "[budget]" if cap.name in BUDGETS else f"[limits.{plain(cap.name)}]"
+
+
+def _renewal(cap: LimitStatus, seen: Standing) -> str:
+    if cap.resets_at is None:
+        return "It never resets"
+    return f"It resets at {moment(cap.resets_at, seen.now)}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from budgetroute.config.budget import BudgetConfig, PacingConfig, StoreConfig
 from budgetroute.config.environment import is_disabled
+from budgetroute.config.limits import LimitConfig
 from budgetroute.config.load import load_config
 from budgetroute.config.model import (
     ClassifyConfig,
@@ -20,6 +21,7 @@ __all__ = [
     "BudgetConfig",
     "ClassifyConfig",
     "Config",
+    "LimitConfig",
     "ModelConfig",
     "PacingConfig",
     "RouteConfig",

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import Meta, Struct
 
-from budgetroute.config.keys import DURATION, Hour, NotNegative, Positive, Seconds, Usd, Word, key
+from budgetroute.budget import Kind, Window
+from budgetroute.config.keys import (
+    DURATION,
+    Hour,
+    NotNegative,
+    Positive,
+    Seconds,
+    Usd,
+    Word,
+    axis,
+    key,
+)
+
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+Portion: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 
 DEFAULT_PACER: Literal["solve"] = "solve"
 """The pacer of a config that names none; the only place that says so."""
@@ -60,10 +74,25 @@ class BudgetConfig(Struct, frozen=True, kw_only=True):
             eg=2000,
         ),
     ] = None
-    weekly_usd: Annotated[
-        Usd | None, key("A further cap on the calendar week (Monday to Sunday).", eg=120.0)
-    ] = None
+    weekly_usd: Annotated[Usd | None, key("A further cap on the calendar week.", eg=120.0)] = None
     monthly_usd: Annotated[Usd | None, key("A further cap on the calendar month.", eg=400.0)] = None
+    week_start: Annotated[
+        Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"],
+        key("The day a week begins with.", eg="sunday"),
+    ] = "monday"
+    warn: Annotated[
+        tuple[Portion, ...],
+        axis(
+            "Shares of each cap (day, week, month) at which a warning comes, each once per period: "
+            "a line in the log and a call of what `on_warning` was given.",
+            eg=[0.5, 0.8, 1.0],
+        ),
+    ] = ()
+
+    def window(self, kind: Kind) -> Window:
+        """Return a budget window of this zone, reset hour and week."""
+        first = WEEKDAYS.index(self.week_start)
+        return Window(kind, self.zone, self.reset_hour, first)
 
     @property
     def zone(self) -> tzinfo:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfoNotFoundError, available_timezones
 
+from budgetroute.config.limit_checks import check_limits
 from budgetroute.config.origins import DEFAULT, Leaves, Origin
 from budgetroute.config.wording import closest, did_you_mean, dotted, found, masked
 
@@ -31,6 +32,7 @@ def check(config: Config, leaves: Leaves) -> None:
     """Raise ConfigError for the first rule between keys that does not hold."""
     _check_zone(config, leaves)
     _check_hard_cap(config, leaves)
+    check_limits(config, leaves)
     _check_lambda(config.pacing, leaves)
     _check_params(config, leaves)
     for path, names in _model_lists(config):

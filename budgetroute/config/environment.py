@@ -40,7 +40,7 @@ _WORDS = {
     "no": False,
     "off": False,
 }
-_TABLES = ("MODELS_", "TYPES_", "ROUTES_")
+_TABLES = ("LIMITS_", "MODELS_", "TYPES_", "ROUTES_")
 
 
 def variables() -> dict[str, tuple[KeyPath, FieldInfo]]:
@@ -96,7 +96,7 @@ def _typed(text: str, field: FieldInfo) -> object:
 def _unknown(name: str, known: list[str]) -> ConfigError:
     if name.removeprefix(PREFIX).startswith(_TABLES):
         return ConfigError(
-            f"environment variable {name}: models, types and routes cannot be set by the "
+            f"environment variable {name}: limits, models, types and routes cannot be set by the "
             "environment. Write them in budgetroute.toml and unset it."
         )
     hint = did_you_mean(name, known) or "."

@@ -115,10 +115,16 @@ def _unknown(
 
 def _home_of(name: str, path: KeyPath, origin: Origin) -> str:
     """Say where a key belongs that stands in the wrong table."""
+    if name in _AMOUNTS and path[:1] == ("routes",):
+        own = '`match = { route = "' + path[-1] + '" }`'
+        return f"; a limit has a table of its own: {origin.table(('limits', 'NAME'))} with {own}."
+    if name == "scopes":
+        return f"; limits on tags, users and routes stand in {origin.table(('limits', 'NAME'))}."
     home = _HOMES.get(name, path)
     return "" if home == path else f"; it belongs in {origin.table(home)}."
 
 
 _HOMES = {path[-1]: path[:-1] for path, _ in reversed(list(fixed_keys()))}
 """Key → the table it belongs in."""
+_AMOUNTS = frozenset({"daily_usd", "weekly_usd", "monthly_usd", "total_usd"})
 _SECTIONS = {name for name, field in keys_of(Config).items() if section_of(field)}

@@ -28,6 +28,7 @@ from budgetroute.config.keys import (
     key,
     listed,
 )
+from budgetroute.config.limits import LimitConfig  # noqa: TC001 - see Mapping
 from budgetroute.terms import SEARCHES
 
 
@@ -224,6 +225,7 @@ class Config(Struct, frozen=True, kw_only=True):
     budget: BudgetConfig
     store: StoreConfig = StoreConfig()
     pacing: PacingConfig = PacingConfig()
+    limits: Mapping[str, LimitConfig] = {}
     models: Mapping[str, ModelConfig] = {}
     types: Mapping[str, TypeConfig] = {}
     routes: Mapping[str, RouteConfig] = {}

@@ -132,8 +132,9 @@ def expected(schema: Mapping[str, Any]) -> str:
         return _expected_list(schema)
     if "pattern" in schema:
         return PATTERNS[schema["pattern"]]
+    inside = schema.get("additionalProperties")
     noun = "a non-empty string" if schema.get("minLength") else _NOUNS[schema["type"]]
-    return noun + _range(schema)
+    return f"{noun} whose values are each {expected(inside)}" if inside else noun + _range(schema)
 
 
 def _expected_any(parts: Sequence[Mapping[str, Any]]) -> str:

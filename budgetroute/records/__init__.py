@@ -1,7 +1,14 @@
 """Frozen data that everything else speaks in."""
 
 from budgetroute.records.actions import AXES, Action, Axis, Pins, Plan
-from budgetroute.records.decisions import Candidate, CostSource, Decision, Request, Settlement
+from budgetroute.records.decisions import (
+    Candidate,
+    CostSource,
+    Decision,
+    LimitWarning,
+    Request,
+    Settlement,
+)
 from budgetroute.records.ledger import (
     Applied,
     Arrival,
@@ -48,6 +55,7 @@ __all__ = [
     "Hours",
     "InputSize",
     "Limit",
+    "LimitWarning",
     "ModelCard",
     "OffPeak",
     "Option",

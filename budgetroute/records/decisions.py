@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from budgetroute.records.ledger import Balance, Slot
+    from budgetroute.records.ledger import Applied, Balance, Slot
     from budgetroute.records.profiles import CellSource
     from budgetroute.records.usage import InputSize, Usage
 
@@ -118,6 +118,13 @@ class Decision:
         reasons: action label → why it was gated out.
         why: one line in words.
         slots: where the reservation counts.
+        limits: the limits behind the slots, in their order.
+        tightest: name of the limit with the least left after the reservation; empty where nothing
+            limits.
+        left: pico-dollars that it has left; None where nothing limits.
+        bound_by: name of the limit that the best candidate did not fit; empty where it did.
+        priced_by: name of the paced limit whose λ it is.
+        degraded: limits were exhausted, and this is the cheapest action beyond them.
         limit: the tightest paced limit in pico-dollars; None = unlimited.
         balance: its balance after the reservation.
         fallback: True when routing failed and the baseline was taken instead.
@@ -144,6 +151,12 @@ class Decision:
     reasons: Mapping[str, str] = field(default_factory=dict)
     why: str = ""
     slots: tuple[Slot, ...] = ()
+    limits: tuple[Applied, ...] = field(default=(), repr=False)
+    tightest: str = ""
+    left: Pico | None = None
+    bound_by: str = ""
+    priced_by: str = "day"
+    degraded: bool = False
     limit: Pico | None = None
     balance: Balance | None = None
     fallback: bool = False
@@ -220,3 +233,34 @@ class Settlement:
     def usd(self) -> float:
         """Return what counts as spent, in dollars."""
         return usd_from_pico(self.amount)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitWarning:
+    """A share of a limit that spending has crossed, or a limit that refused; told once per period.
+
+    Attributes:
+        app: the app's name.
+        limit: the limit's name: `day`, `week`, `month`, or that of its table.
+        window: `day`, `week`, `month` or `total`.
+        period: the period's id.
+        share: the share that was crossed; at 1 the limit is used up or has refused a call.
+        spent_usd: settled in the period.
+        held_usd: held by calls in flight.
+        limit_usd: the limit.
+        is_soft: calls go on all the same.
+        resets_at: when the limit starts anew (aware); None for a total.
+        value: the tag's value, for a limit that is one of many; it is in no log.
+    """
+
+    app: str
+    limit: str
+    window: str
+    period: str
+    share: float
+    spent_usd: float
+    held_usd: float
+    limit_usd: float
+    is_soft: bool
+    resets_at: datetime | None
+    value: str | None = field(default=None, repr=False)

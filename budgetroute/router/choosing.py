@@ -5,27 +5,24 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from budgetroute import pacing
 from budgetroute.errors import BudgetRouteError, NoEligibleAction, ProfileError
-from budgetroute.policy import flip_price
 from budgetroute.records import Decision, Pins
+from budgetroute.router.picks import Pick, decision_of
 from budgetroute.router.slate import NO_RANKING, Sizing
 from budgetroute.router.solver import Curve
-from budgetroute.router.words import NOTHING_GATED, reason_for, runner_up
 from budgetroute.telemetry import one_line
 from budgetroute.units import micros_from_time, pico_estimate, time_from_micros
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import msgspec
+    from collections.abc import Sequence
 
     from budgetroute.pacing import Group, PacingPlan
-    from budgetroute.records import Balance, Candidate, Limit, Request
+    from budgetroute.records import Request
     from budgetroute.router.crossings import Crossings, Raised
     from budgetroute.router.equipment import Equipment
     from budgetroute.router.lanes import Lane
@@ -58,47 +55,6 @@ _FREE = Pins()
 _GENERAL = (("general", 1.0),)
 _FLOOR_PRIOR = 50  # requests that the profile's own traffic counts as in the mean cheapest cost
 _FLOOR_MEMORY = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Pick:
-    """What choosing came to, before any money is held.
-
-    Attributes:
-        request: the request, completed from config.
-        ranking: candidates, best first.
-        sizing: its tokens.
-        weights: (prompt type, weight), heaviest first.
-        classified_by: which part of the classifier answered.
-        price: λ.
-        propensity: probability that this λ was drawn.
-        plan_steps: steps of the plan so far.
-        guard: kept free for the cheapest action's traffic still to come.
-        reasons: action label → why it was gated out.
-        gated: the same by reason, as ready JSON.
-        slate: what was ranked; None for a fallback.
-        fallback: why routing failed, if it did.
-        group: what the forecast counts the request as: route, type, size, pins.
-        said: why the winner wins, once it has been put in words.
-        is_held_back: warm-up has bought 1.5 times its planned share, so λ stands at its ceiling.
-    """
-
-    request: Request
-    ranking: Ranking
-    sizing: Sizing
-    weights: tuple[tuple[str, float], ...]
-    classified_by: str
-    price: float
-    propensity: float
-    plan_steps: int
-    guard: Pico = 0
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    gated: msgspec.Raw = field(default_factory=lambda: NOTHING_GATED)
-    slate: Slate | None = None
-    fallback: str = ""
-    group: str = ""
-    is_held_back: bool = False
-    said: list[str] = field(default_factory=list)
 
 
 class Chooser:
@@ -348,51 +304,3 @@ def group_of(app: str, request: Request, prompt_type: str) -> str:
     if request.pins == _FREE:
         return key
     return f"{key}|{hashlib.blake2b(repr(request.pins).encode(), digest_size=4).hexdigest()}"
-
-
-def decision_of(  # noqa: PLR0913 - one record of everything seen
-    pick: Pick,
-    chosen: Candidate,
-    decision_id: str,
-    at: int,
-    *,
-    limits: Sequence[Limit] = (),
-    balance: Balance | None = None,
-    stepped_down: int = 0,
-) -> Decision:
-    """Return the decision for a chosen candidate; without limits nothing is held for it."""
-    second = runner_up(pick, chosen)
-    return Decision(
-        id=decision_id,
-        route=pick.request.route,
-        at=time_from_micros(at),
-        chosen=chosen,
-        runner_up=second,
-        baseline=pick.ranking.baseline,
-        types=pick.weights,
-        classified_by=pick.classified_by,
-        shadow_price=pick.price,
-        propensity=pick.propensity,
-        flips_at=None if second is None else flip_price(chosen, second),
-        reasons=pick.reasons,
-        why=reason_for(pick, chosen),
-        slots=tuple([limit.slot for limit in limits]),
-        limit=limits[0].limit if limits else None,
-        balance=balance,
-        fallback=bool(pick.fallback),
-        input_tokens=pick.sizing.counted,
-        images=pick.sizing.size.images,
-        calls=pick.sizing.calls,
-        terms=pick.sizing.terms,
-        stepped_down=stepped_down,
-    )
-
-
-def draw_of(seed: str) -> float:
-    """Return a number in [0, 1) that depends on nothing but the seed.
-
-    >>> 0 <= draw_of("order-7") < 1 and draw_of("order-7") == draw_of("order-7")
-    True
-    """
-    digest = hashlib.blake2b(seed.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2**64

@@ -24,7 +24,7 @@ from budgetroute.savings import Arm, Comparison
 if TYPE_CHECKING:
     from budgetroute.protocols import Store
     from budgetroute.records import Candidate, Pins
-    from budgetroute.router.choosing import Pick
+    from budgetroute.router.picks import Pick
     from budgetroute.router.slate import Slate
 
 logger = logging.getLogger("budgetroute.decide")

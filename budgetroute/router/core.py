@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.errors import StoreError
-from budgetroute.records import Ask, Bill, Decision, Refusal, Settlement, Usage
+from budgetroute.records import (
+    Ask,
+    Bill,
+    Decision,
+    Refusal,
+    Request,
+    Settlement,
+    Usage,
+)
 from budgetroute.router import shadow
 from budgetroute.router.bills import billed, doubts, merged
-from budgetroute.router.choosing import Chooser, draw_of
+from budgetroute.router.choosing import Chooser
 from budgetroute.router.comparing import Comparing
 from budgetroute.router.crossings import Crossings
 from budgetroute.router.engines import Engines
@@ -19,7 +28,8 @@ from budgetroute.router.holding import hold, lease_end, option
 from budgetroute.router.learning import learn
 from budgetroute.router.overheads import Overheads
 from budgetroute.router.paces import Pace
-from budgetroute.router.status import Status, status_of
+from budgetroute.router.picks import draw_of
+from budgetroute.router.status import Status, limits_of, status_of
 from budgetroute.router.till import Till
 from budgetroute.router.words import settlement_record
 from budgetroute.units import micros_from_time, time_from_micros
@@ -29,9 +39,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from budgetroute.protocols import Clock, Observer, Store
-    from budgetroute.records import CostSource, Request
+    from budgetroute.records import CostSource
     from budgetroute.router.bills import Ended
     from budgetroute.router.equipment import Equipment
+    from budgetroute.router.status import LimitStatus
     from budgetroute.units import Pico
 
 _NO_USAGE = Usage(0, 0)
@@ -68,12 +79,9 @@ class Router:
         self.herald = Herald(observers)
         self.is_shadow = config.mode == "shadow"
         app = f"{shadow.KEY_PREFIX}{config.name}" if self.is_shadow else config.name
-        self.till = Till(store, app=app, budget=config.budget)
-        self.cash = (
-            Till(store, app=config.name, budget=config.budget, is_enforced=False)
-            if self.is_shadow
-            else self.till
-        )
+        till = partial(Till, store, budget=config.budget, limits=config.limits)
+        self.till = till(app=app)
+        self.cash = till(app=config.name, is_enforced=False) if self.is_shadow else self.till
         self.comparing = Comparing(store, app=app)
         self.overheads = Overheads(store, app=config.name)
         self.pace = Pace(
@@ -172,7 +180,9 @@ class Router:
 
     def _held_again(self, decision: Decision, request: Request, attempt: int) -> Decision:
         at = micros_from_time(self.store.now())
-        limits = self.cash.limits(at, request)
+        applied = self.cash.applied(at, request)
+        hardened = self.cash.hardened(applied) if decision.degraded else None
+        limits = hardened or self.cash.limits(applied)
         outcome = self.store.reserve(
             Ask(
                 attempt=f"{decision.id}#{attempt}",
@@ -185,11 +195,14 @@ class Router:
             )
         )
         if isinstance(outcome, Refusal):
-            raise self.cash.exceeded(outcome, at)
+            error = self.cash.exceeded(outcome, applied[limits.index(outcome.limit)], at)
+            self.herald.refused(request.route, error)
+            raise error
         self.engines.begin(decision, request, time_from_micros(at), attempt=attempt)
         return replace(
             decision,
             slots=tuple(limit.slot for limit in limits),
+            limits=applied,
             balance=outcome.balances[0],
         )
 
@@ -289,6 +302,16 @@ class Router:
                 "does not say how much: it is neither held nor billed. Leave room in daily_usd."
             )
 
+    def limits(
+        self, *, route: str = "", tags: Mapping[str, str] | None = None
+    ) -> tuple[LimitStatus, ...]:
+        """Return where every limit stands that a call of this route with these tags counts in.
+
+        Raises:
+            StoreError: the ledger cannot be reached.
+        """
+        return limits_of(self, route, tags or {})
+
     def _bill(
         self, decision: Decision, usages: Sequence[Usage], given: Pico | None, ended: Ended
     ) -> tuple[Pico | None, str, CostSource]:
@@ -342,6 +365,8 @@ class Router:
             return settlement
         if decision.slots[0] == self.pace.slot(at):
             self.pace.saw(at, booked.balances[0])
+        for warning in self.cash.crossed(decision, booked.balances, at):
+            self.herald.warned(warning)
         return replace(
             settlement,
             amount=booked.amount,

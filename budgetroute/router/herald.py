@@ -6,13 +6,14 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from budgetroute.telemetry import one_line
+from budgetroute.telemetry import listeners, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from budgetroute.errors import BudgetExceeded
     from budgetroute.protocols import Observer
-    from budgetroute.records import Decision, Settlement
+    from budgetroute.records import Decision, LimitWarning, Settlement
 
 logger = logging.getLogger("budgetroute")
 _QUIET_S = 60.0
@@ -44,6 +45,19 @@ class Herald:
         """Tell of a change of the shadow price."""
         for observer in self.observers:
             _safely(lambda o=observer: o.stepped(fields))  # type: ignore[misc]
+
+    def refused(self, route: str, error: BudgetExceeded) -> None:
+        """Tell of a call that no limit had room for, those observers that ask to know."""
+        for observer in self.observers:
+            if (tell := getattr(observer, "refused", None)) is not None:
+                _safely(lambda t=tell: t(route, error))  # type: ignore[misc]
+
+    def warned(self, warning: LimitWarning) -> None:
+        """Tell of a share of a limit that was crossed, observers and `on_warning`'s functions."""
+        tells = [getattr(observer, "warned", None) for observer in self.observers]
+        for tell in (*tells, *listeners()):
+            if tell is not None:
+                _safely(lambda t=tell: t(warning))  # type: ignore[misc]
 
     def warn(self, text: str) -> None:
         """Log something the operator should know, once per text in a minute."""

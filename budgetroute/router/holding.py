@@ -4,26 +4,52 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from budgetroute.records import Arrival, Ask, Limit, Option, Refusal
-from budgetroute.router.choosing import CHEAPEST, decision_of
+from budgetroute.records import Applied, Arrival, Ask, Grant, Limit, Option, Refusal
+from budgetroute.router.choosing import CHEAPEST
+from budgetroute.router.picks import Held, decision_of
 from budgetroute.router.words import decision_record
 from budgetroute.telemetry import one_line
-from budgetroute.units import pico_estimate
+from budgetroute.units import pico_estimate, usd_from_pico
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from budgetroute.records import Candidate, Decision, Grant
-    from budgetroute.router.choosing import Pick
+    from budgetroute.records import Candidate, Decision
     from budgetroute.router.core import Router
+    from budgetroute.router.picks import Pick
 
 logger = logging.getLogger("budgetroute.decide")
 
 _DEFAULT_LEASE_S = 15 * 60
 _LEASE_SLACK_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What kept a candidate out: the limit, its sums then, and what was needed.
+
+    Attributes:
+        limit: the limit that refused.
+        refusal: what the store said.
+        is_guarded: the limit itself had room, kept free for the traffic still to come.
+    """
+
+    limit: Applied
+    refusal: Refusal
+    is_guarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """One thing to ask the store for: candidates in order, under these limits."""
+
+    limits: tuple[Limit, ...]
+    steps: Sequence[Candidate]
+    is_degraded: bool = False
 
 
 def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
@@ -32,29 +58,45 @@ def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
     Raises:
         BudgetExceeded: nothing fits.
     """
-    limits = router.till.limits(at, pick.request, guard=pick.guard)
-    steps: Sequence[Candidate] = pick.ranking.steps
-    reserve = partial(_reserve, router, pick, decision_id, at)
-    outcome = reserve(_guarded(limits), steps)
-    others = _others(router, pick, limits)
-    while isinstance(outcome, Refusal):
-        following = next(others, None)
-        if following is None:
-            raise router.till.exceeded(outcome, at)
-        limits, steps = following
-        outcome = reserve(limits, steps)
-    chosen = steps[outcome.index]
-    _say_if_below(pick, chosen)
-    router.pace.saw(at, outcome.balances[0])
-    return decision_of(
-        pick,
-        chosen,
-        decision_id,
-        at,
-        limits=limits,
-        balance=outcome.balances[0],
-        stepped_down=outcome.index,
-    )
+    applied = router.till.applied(at, pick.request)
+    bounds: list[Bound] = []
+    for stage in _stages(router, pick, applied):
+        if stage.is_degraded:
+            _tell_exhausted(router, bounds[-1], at)
+        outcome = _reserve(router, pick, decision_id, at, stage=stage, bounds=bounds)
+        if isinstance(outcome, Grant):
+            router.pace.saw(at, outcome.balances[0])
+            held = _held(stage, outcome, applied, bounds)
+            chosen = stage.steps[outcome.index]
+            _say_if_below(pick, chosen)
+            return decision_of(pick, chosen, decision_id, at, held=held)
+        bounds.append(_bound(outcome, stage.limits, applied))
+    _tell_exhausted(router, bounds[-1], at)
+    error = router.till.exceeded(bounds[-1].refusal, bounds[-1].limit, at)
+    if not router.is_shadow:
+        router.herald.refused(pick.request.route, error)
+    raise error
+
+
+def _stages(router: Router, pick: Pick, applied: Sequence[Applied]) -> Iterator[_Stage]:
+    """Yield what to ask the store for, one after the other, until something fits.
+
+    The winner alone, under the limits less their guards; every candidate; unless `strict`, those
+    below the floor, the highest reward first; with `on_exhausted = "degrade"` the cheapest, up to
+    what degraded limits allow.
+    """
+    limits = router.till.limits(applied, {applied[0].slot: pick.guard})
+    yield _Stage(_guarded(limits), pick.ranking.steps)
+    floor, slate, cheapest = pick.request.floor, pick.slate, pick.ranking.steps
+    if slate is not None:
+        rank = partial(slate.rank, pick.weights, pick.sizing, exhaustive=True)
+        yield _Stage(limits, rank(price=pick.price, floor=floor).steps)
+        if floor is not None and not router.config.strict:
+            yield _Stage(limits, rank(price=pick.price, floor=math.inf).steps)
+        cheapest = rank(price=CHEAPEST, floor=None).steps
+    hardened = router.till.hardened(applied)
+    if hardened is not None:
+        yield _Stage(hardened, cheapest, is_degraded=True)
 
 
 def _guarded(limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
@@ -67,23 +109,45 @@ def _guarded(limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
     )
 
 
-def _others(
-    router: Router, pick: Pick, limits: tuple[Limit, ...]
-) -> Iterator[tuple[tuple[Limit, ...], Sequence[Candidate]]]:
-    """Yield what to ask the store for when it refused the winner.
+def _bound(refusal: Refusal, limits: Sequence[Limit], applied: Sequence[Applied]) -> Bound:
+    """Return which limit refused, and whether only for what it keeps free."""
+    place = limits.index(refusal.limit)
+    limit, balance = applied[place], refusal.balance
+    taken = balance.settled + balance.held + refusal.needed
+    return Bound(limit, refusal, is_guarded=limit.first is not None and taken <= limit.first)
 
-    Every candidate; unless `strict`, those below the floor, the highest reward first; with
-    `on_exhausted = "degrade"` the cheapest, up to `hard_usd`.
-    """
-    floor, slate, cheapest = pick.request.floor, pick.slate, pick.ranking.steps
-    if slate is not None:
-        rank = partial(slate.rank, pick.weights, pick.sizing, exhaustive=True)
-        yield limits, rank(price=pick.price, floor=floor).steps
-        if floor is not None and not router.config.strict:
-            yield limits, rank(price=pick.price, floor=math.inf).steps
-        cheapest = rank(price=CHEAPEST, floor=None).steps
-    if router.till.hard is not None:
-        yield router.till.hardened(limits), cheapest
+
+def _held(
+    stage: _Stage, grant: Grant, applied: tuple[Applied, ...], bounds: Sequence[Bound]
+) -> Held:
+    """Return where a reservation counts, with the limit that has the least left after it."""
+    tightest, least = "", None
+    levels = [limit.last if stage.is_degraded else limit.first for limit in applied]
+    for limit, level, balance in zip(applied, levels, grant.balances, strict=True):
+        if level is None:
+            continue
+        left = level - balance.settled - balance.held
+        if least is None or left < least:
+            tightest, least = limit.name, left
+    return Held(
+        applied=applied,
+        limit=levels[0],
+        balance=grant.balances[0],
+        tightest=tightest,
+        left=least,
+        bound_by=bounds[0].limit.name if bounds else "",
+        stepped_down=grant.index,
+        is_degraded=stage.is_degraded,
+    )
+
+
+def _tell_exhausted(router: Router, bound: Bound, at: int) -> None:
+    """Warn of a limit that not even the cheapest candidate fits, once per period."""
+    if router.is_shadow:  # the money is virtual
+        return
+    warning = router.till.exhausted(bound.limit, bound.refusal.balance, at)
+    if warning is not None:
+        router.herald.warned(warning)
 
 
 def _say_if_below(pick: Pick, chosen: Candidate) -> None:
@@ -104,21 +168,39 @@ def _reserve(
     pick: Pick,
     decision_id: str,
     at: int,
-    limits: tuple[Limit, ...],
-    steps: Sequence[Candidate],
+    *,
+    stage: _Stage,
+    bounds: Sequence[Bound],
 ) -> Grant | Refusal:
+    steps = stage.steps
     return router.store.reserve(
         Ask(
             attempt=f"{decision_id}#1",
             decision=decision_id,
             at=at,
             lease_until=lease_end(at, pick.request.timeout_s),
-            limits=limits,
+            limits=stage.limits,
             options=tuple(option(step) for step in steps),
-            record=decision_record(pick, steps),
+            record=decision_record(pick, steps, beside=_beside(stage, bounds)),
             arrival=Arrival(pick.group, router.pace.period(at).bucket(at)) if pick.group else None,
         )
     )
+
+
+def _beside(stage: _Stage, bounds: Sequence[Bound]) -> dict[str, Any]:
+    """Return what kept the best candidate out, as `explain` reads it; nothing where it fitted."""
+    if not bounds:
+        return {}
+    limit, refusal = bounds[0].limit, bounds[0].refusal
+    left = (limit.first or 0) - refusal.balance.settled - refusal.balance.held
+    bound = {
+        "limit": limit.name,
+        "window": limit.window,
+        "left": usd_from_pico(left),
+        "needed": usd_from_pico(refusal.needed),
+        "guard": bounds[0].is_guarded,
+    }
+    return {"bound": bound, "degraded": stage.is_degraded}
 
 
 def option(candidate: Candidate) -> Option:

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 from budgetroute.errors import BudgetExceeded, BudgetRouteError, StoreError
 from budgetroute.records import Arrival, Ask, Bill, Refusal
-from budgetroute.router.choosing import ROUTING_FAILURES, decision_of, draw_of
+from budgetroute.router.choosing import ROUTING_FAILURES
 from budgetroute.router.holding import hold, lease_end, option
+from budgetroute.router.picks import Held, decision_of, draw_of
 from budgetroute.router.words import decision_record, shadow_seen, shadow_words
 from budgetroute.telemetry import one_line
 from budgetroute.units import micros_from_time
 
 if TYPE_CHECKING:
     from budgetroute.records import Decision, Request, Settlement
-    from budgetroute.router.choosing import Pick
     from budgetroute.router.core import Router
+    from budgetroute.router.picks import Pick
 
 __all__ = ["KEY_PREFIX", "decide", "release", "settle"]
 
@@ -127,7 +128,8 @@ def _sent(
     """Hold the baseline, whatever is left, and return it as the decision."""
     chosen = usual.ranking.best[0]
     usual.said.append(shadow_words(chosen, virtual, why_not))
-    limits = router.cash.limits(at, usual.request)
+    applied = router.cash.applied(at, usual.request)
+    limits = router.cash.limits(applied)
     period, group = router.pace.period(at), usual.group.removeprefix(KEY_PREFIX)
     outcome = router.store.reserve(
         Ask(
@@ -142,6 +144,7 @@ def _sent(
         )
     )
     if isinstance(outcome, Refusal):
-        raise router.cash.exceeded(outcome, at)
-    made = decision_of(usual, chosen, decision_id, at, limits=limits, balance=outcome.balances[0])
+        raise router.cash.exceeded(outcome, applied[0], at)
+    held = Held(applied=applied, balance=outcome.balances[0])
+    made = decision_of(usual, chosen, decision_id, at, held=held)
     return replace(made, baseline=chosen, shadowed=virtual, unshadowed=why_not)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from budgetroute.records import Slot
+from budgetroute.records import InputSize, Request, Slot
 from budgetroute.savings import savings_of
 from budgetroute.units import micros_from_time, time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
+    from budgetroute.records import Applied, Balance
     from budgetroute.router.core import Router
     from budgetroute.savings import Comparison, Savings
 
@@ -132,4 +133,67 @@ def _virtual(router: Router, at: int, seen: Comparison) -> Virtual:
         held_usd=usd_from_pico(balance.held),
         calls=balance.calls,
         refused=seen.refused,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LimitStatus:
+    """Where one limit stands.
+
+    Attributes:
+        name: `day`, `week`, `month`, `run:ID`, or the name of its table.
+        window: `day`, `week`, `month`, `total` or `run`.
+        spent_usd: settled in its period, estimates included.
+        held_usd: worst cases of calls in flight and what estimated calls may still cost.
+        limit_usd: the limit.
+        hard_usd: what calls are refused beyond; None = never refused.
+        remaining_usd: what is left before calls are refused, never below 0; where none is ever
+            refused, what is left of the limit.
+        over_usd: spent beyond the limit, 0 while it holds.
+        is_soft: the limit tells and never refuses.
+        calls: attempts sent or in flight in the period.
+        resets_at: when it starts anew, in the budget's zone; None for a total and a run.
+    """
+
+    name: str
+    window: str
+    spent_usd: float
+    held_usd: float
+    limit_usd: float
+    hard_usd: float | None
+    remaining_usd: float
+    over_usd: float
+    is_soft: bool
+    calls: int
+    resets_at: datetime | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, times as ISO strings."""
+        at = self.resets_at
+        return asdict(self) | {"resets_at": None if at is None else at.isoformat()}
+
+
+def limits_of(router: Router, route: str, tags: Mapping[str, str]) -> tuple[LimitStatus, ...]:
+    """Return where the limits stand that a call of this route with these tags counts in."""
+    at = micros_from_time(router.store.now())
+    applied = router.cash.applied(at, Request(route, "", InputSize(0, 0), tags=tags))
+    return router.cash.standing(applied, at)
+
+
+def limit_status(limit: Applied, balance: Balance, resets_at: datetime | None) -> LimitStatus:
+    """Return where a limit stands with these sums."""
+    most, taken = limit.usd or 0, balance.settled + balance.held
+    end = most if limit.last is None else limit.last
+    return LimitStatus(
+        name=limit.name,
+        window=limit.window,
+        spent_usd=usd_from_pico(balance.settled),
+        held_usd=usd_from_pico(balance.held),
+        limit_usd=usd_from_pico(most),
+        hard_usd=None if limit.last is None else usd_from_pico(limit.last),
+        remaining_usd=usd_from_pico(max(0, end - taken)),
+        over_usd=usd_from_pico(max(0, balance.settled - most)),
+        is_soft=limit.is_soft,
+        calls=balance.calls,
+        resets_at=resets_at,
     )

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from budgetroute.budget import Window, banked, period_bounds
+from budgetroute.budget import ONE_OF_MANY, banked, period_bounds
 from budgetroute.errors import BudgetExceeded, StoreError
-from budgetroute.records import Limit, Slot
-from budgetroute.router.periods import period_of
+from budgetroute.records import Applied, Limit, LimitWarning, Slot
+from budgetroute.router.scopes import Scopes
+from budgetroute.router.status import limit_status
+from budgetroute.router.thresholds import Thresholds
 from budgetroute.units import pico_from_usd, time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from budgetroute.config import BudgetConfig
+    from budgetroute.budget import Window
+    from budgetroute.config import BudgetConfig, LimitConfig
     from budgetroute.protocols import Store
-    from budgetroute.records import Balance, Bill, Booked, Refusal, Request
-    from budgetroute.router.periods import Period
+    from budgetroute.records import Balance, Bill, Booked, Decision, Refusal, Request
+    from budgetroute.router.status import LimitStatus
     from budgetroute.units import Pico
 
 logger = logging.getLogger("budgetroute.spend")
 _PENDING = 10_000
+_NO_GUARDS: Mapping[Slot, Pico] = {}
 
 
 class Till:
@@ -31,43 +37,117 @@ class Till:
     Args:
         store: the ledger.
         app: the app's name, first part of every scope's key.
-        budget: the configured limits.
+        budget: the configured limits on everything.
+        limits: those on some calls, by name.
         is_enforced: False counts what is spent and refuses nothing, as shadow mode does.
     """
 
     def __init__(
-        self, store: Store, *, app: str, budget: BudgetConfig, is_enforced: bool = True
+        self,
+        store: Store,
+        *,
+        app: str,
+        budget: BudgetConfig,
+        limits: Mapping[str, LimitConfig] | None = None,
+        is_enforced: bool = True,
     ) -> None:
         self.store = store
         self.is_enforced = is_enforced
         self.app = app
-        self.scope = f"{app}|all"
-        self.day = Window("day", budget.zone, budget.reset_hour)
+        self.scopes = Scopes(app=app, budget=budget, limits=limits or {}, secret=store.scope_key)
+        self.scope = self.scopes.everything
+        self.day = budget.window("day")
         self.daily = pico_from_usd(budget.daily_usd)
         self.carry_over = budget.carry_over
         self.hard = None if budget.hard_usd is None else pico_from_usd(budget.hard_usd)
-        week = Window("week", budget.zone, budget.reset_hour)
-        month = Window("month", budget.zone, budget.reset_hour)
-        self._wider: list[tuple[Window, Pico]] = [
-            (window, pico_from_usd(usd))
-            for window, usd in ((week, budget.weekly_usd), (month, budget.monthly_usd))
-            if usd is not None
-        ]
-        self._periods: dict[str, Period] = {}
+        self._warn = tuple(sorted(budget.warn))
+        self._thresholds = Thresholds(store)
+        self._whole: tuple[str, tuple[Applied, ...]] = ("", ())
         self._limit: tuple[str, Pico] = ("", 0)
         self._pending: deque[Bill] = deque(maxlen=_PENDING)
 
-    def limits(self, at: int, request: Request, *, guard: Pico = 0) -> tuple[Limit, ...]:
-        """Return every slot the request counts in, the paced day first."""
-        day = Limit(Slot(self.scope, self._period(self.day, at).id), self.limit_at(at), guard)
-        wider = tuple(
-            Limit(Slot(self.scope, self._period(window, at).id), usd) for window, usd in self._wider
+    def applied(self, at: int, request: Request) -> tuple[Applied, ...]:
+        """Return every limit the request counts in: the paced day, wider ones, tables, runs.
+
+        Raises:
+            StoreError: the ledger, or the key of scopes, cannot be read.
+        """
+        today = self.scopes.period(self.day, at).id
+        whole = self._whole  # another thread may be in another day
+        if whole[0] != today:
+            whole = self._whole = (today, self._bent((self._today(at), *self._wider(at))))
+        if not (self.scopes.rules or request.run_limits):
+            return whole[1]
+        return (*whole[1], *self._bent(self.scopes.of(request, at, day=today)))
+
+    def _bent(self, applied: Iterable[Applied]) -> tuple[Applied, ...]:
+        """Return limits as they are, or such that refuse nothing."""
+        if self.is_enforced:
+            return tuple(applied)
+        return tuple([replace(limit, first=None, last=None) for limit in applied])
+
+    def _today(self, at: int) -> Applied:
+        slot = Slot(self.scope, self.scopes.period(self.day, at).id)
+        limit = self.limit_at(at)
+        return Applied("day", "day", slot, limit, limit, max(limit, self.hard or 0), self._warn)
+
+    def _wider(self, at: int) -> Iterator[Applied]:
+        for cap in self.scopes.wider:
+            kind = cap.window.kind
+            slot = Slot(self.scope, self.scopes.period(cap.window, at).id)
+            yield Applied(kind, kind, slot, cap.usd, cap.first, cap.last, self._warn)
+
+    def standing(self, applied: Sequence[Applied], at: int) -> tuple[LimitStatus, ...]:
+        """Return where limits stand; what is only counted is left out.
+
+        Raises:
+            StoreError: the ledger cannot be read.
+        """
+        told = [limit for limit in applied if limit.usd is not None]
+        balances = self.store.snapshot([limit.slot for limit in told])
+        return tuple(
+            [
+                limit_status(limit, balance, self.resets_at(limit, at))
+                for limit, balance in zip(told, balances, strict=True)
+            ]
         )
-        runs = tuple(
-            Limit(Slot(f"{self.app}|run:{run}", "once"), usd) for run, usd in request.run_limits
-        )
-        every = (day, *wider, *runs)
-        return every if self.is_enforced else tuple([Limit(each.slot, None) for each in every])
+
+    def overview(self, at: int) -> tuple[Applied, ...]:
+        """Return every limit that is not one of many, whichever calls it is for."""
+        today = self.scopes.period(self.day, at).id
+        whole = (self._today(at), *self._wider(at), *self.scopes.standing(at, day=today))
+        return self._bent(whole)
+
+    def named(self, slots: Sequence[Slot]) -> dict[Slot, tuple[tuple[str, Pico | None], ...]]:
+        """Return slot → (name, limit) of the limits that the configuration has there, runs included.
+
+        Raises:
+            StoreError: the key of scopes cannot be read.
+        """
+        return {slot: found for slot in slots if (found := tuple(self._names(slot)))}
+
+    def _names(self, slot: Slot) -> Iterator[tuple[str, Pico | None]]:
+        kind = slot.period.partition(":")[0]
+        if slot.scope == self.scope:
+            wider = [cap.usd for cap in self.scopes.wider if cap.window.kind == kind]
+            yield kind, self.daily if kind == "day" else next(iter(wider), None)
+        elif slot.scope.startswith(run := f"{self.app}|run:"):
+            yield "run:" + slot.scope.removeprefix(run), None
+        for rule in self.scopes.rules:
+            if slot.scope.partition(ONE_OF_MANY)[0] == self.scopes.key(rule):
+                yield from ((rule.name, cap.usd) for cap in rule.caps if cap.window.kind == kind)
+
+    def limits(
+        self, applied: Sequence[Applied], guards: Mapping[Slot, Pico] = _NO_GUARDS
+    ) -> tuple[Limit, ...]:
+        """Return what the store is to hold against, with what paced scopes keep free."""
+        return tuple([Limit(a.slot, a.first, guards.get(a.slot, 0)) for a in applied])
+
+    def hardened(self, applied: Sequence[Applied]) -> tuple[Limit, ...] | None:
+        """Return the limits for degraded service; None where no limit has any."""
+        if all(a.first == a.last or (a.first is None) for a in applied):
+            return None
+        return tuple([Limit(a.slot, a.last) for a in applied])
 
     def limit_at(self, at: int) -> Pico:
         """Return the day's limit: `daily_usd`, and what past days left in the bank.
@@ -77,17 +157,12 @@ class Till:
         """
         if self.carry_over == 0:
             return self.daily
-        today = self._period(self.day, at).id
+        today = self.scopes.period(self.day, at).id
         if self._limit[0] != today:
             spent = {key: _gone(sums) for key, sums in self.store.history(self.scope).items()}
             bank = banked(spent, today=today, daily=self.daily, carry_over=self.carry_over)
             self._limit = (today, self.daily + bank)
         return self._limit[1]
-
-    def hardened(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
-        """Return the limits with the day's raised to `hard_usd`, for degraded service."""
-        day = limits[0]
-        return (Limit(day.slot, max(self.hard or 0, day.limit or 0)), *limits[1:])
 
     def book(self, bill: Bill) -> Booked | None:
         """Book a bill, and after it those an unreachable store left behind.
@@ -124,35 +199,58 @@ class Till:
                 self._pending.appendleft(bill)
                 return
 
-    def exceeded(self, refusal: Refusal, at: int) -> BudgetExceeded:
+    def exceeded(self, refusal: Refusal, limit: Applied, at: int) -> BudgetExceeded:
         """Return the error that names the limit which refused."""
-        limit, balance = refusal.limit, refusal.balance
+        balance = refusal.balance
         return BudgetExceeded(
-            self.scope_name(limit.slot),
+            limit.name,
+            window=limit.window,
             spent_usd=usd_from_pico(balance.settled),
             held_usd=usd_from_pico(balance.held),
-            limit_usd=usd_from_pico(limit.limit or 0),
+            limit_usd=usd_from_pico(refusal.limit.limit or 0),
             needed_usd=usd_from_pico(refusal.needed),
-            resets_at=self._resets_at(limit.slot, at),
+            resets_at=self.resets_at(limit, at),
         )
 
-    def scope_name(self, slot: Slot) -> str:
-        """Return a scope as users know it: `day`, `week`, `month` or `run:ID`."""
-        name = slot.scope.removeprefix(f"{self.app}|")
-        return slot.period.partition(":")[0] if name == "all" else name
+    def crossed(
+        self, decision: Decision, balances: Sequence[Balance], at: int
+    ) -> Iterator[LimitWarning]:
+        """Yield what a bill made spending cross, to one of all processes and once per period."""
+        if any(limit.warn for limit in decision.limits):
+            for limit, balance, share in self._thresholds.of(decision.limits, balances):
+                yield self._warning(limit, balance, share, at)
 
-    def _resets_at(self, slot: Slot, at: int) -> datetime | None:
-        kind = slot.period.partition(":")[0]
-        for window in (self.day, *(w for w, _ in self._wider)):
-            if window.kind == kind:
-                return period_bounds(window, time_from_micros(at))[1].astimezone(window.zone)
+    def exhausted(self, limit: Applied, balance: Balance, at: int) -> LimitWarning | None:
+        """Return the warning of a limit that refused every candidate; None if it was told."""
+        if self._thresholds.exhausted(limit):
+            return self._warning(limit, balance, 1.0, at)
         return None
 
-    def _period(self, window: Window, at: int) -> Period:
-        kept = self._periods.get(window.kind)
-        if kept is None or not kept.holds(at):
-            kept = self._periods[window.kind] = period_of(window, time_from_micros(at))
-        return kept
+    def _warning(self, limit: Applied, balance: Balance, share: float, at: int) -> LimitWarning:
+        return LimitWarning(
+            app=self.app,
+            limit=limit.name,
+            window=limit.window,
+            period=limit.slot.period,
+            share=share,
+            spent_usd=usd_from_pico(balance.settled),
+            held_usd=usd_from_pico(balance.held),
+            limit_usd=usd_from_pico(limit.usd or 0),
+            is_soft=limit.is_soft,
+            resets_at=self.resets_at(limit, at),
+            value=limit.value,
+        )
+
+    def resets_at(self, limit: Applied, at: int) -> datetime | None:
+        """Return when a limit starts anew, in the budget's zone; None for a total and a run."""
+        if limit.window in {"total", "run"}:
+            return None
+        window = self.window(limit.window)
+        return period_bounds(window, time_from_micros(at))[1].astimezone(window.zone)
+
+    def window(self, kind: str) -> Window:
+        """Return a window of the budget's calendar."""
+        return replace(self.day, kind=kind)  # type: ignore[arg-type]  # one of its kinds
 
 
 def _gone(sums: Balance) -> Pico:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from budgetroute.records import Candidate, Decision, Settlement
-    from budgetroute.router.choosing import Pick
+    from budgetroute.router.picks import Pick
 
 _ENCODER = msgspec.json.Encoder()
 _RARE = (
