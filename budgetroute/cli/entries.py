@@ -75,12 +75,14 @@ class Decided(Struct, frozen=True):
     input_tokens: float | None = None
     price: float | None = field(name="lambda", default=None)
     propensity: float = 1.0
+    plan: tuple[float, float, float] | None = None
     floor: float | None = None
     fallback: str = ""
     best: tuple[Ranked, ...] = ()
     steps: tuple[str, ...] = ()
     worst: tuple[float, ...] = ()
     raised: dict[str, tuple[float, str]] = {}
+    gamma: dict[str, float] = {}
     gated: dict[str, tuple[str, ...]] = {}
     bound: Bound | None = None
     degraded: bool = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from budgetroute.cli.entries import Bound, Other, Outcome, Ranked
+    from budgetroute.cli.entries import Bound, Decided, Other, Outcome, Ranked
     from budgetroute.cli.history import Story
     from budgetroute.records import Entry
 
@@ -90,12 +90,11 @@ def _before(found: Story) -> Iterator[tuple[str, RenderableType]]:
     if record.input_tokens is not None:
         yield "Request", _request(found)
     if record.price is not None:
-        drawn = (
-            "" if record.propensity >= 1 else f"; drawn with probability {record.propensity:.2f}"
-        )
+        yield "λ", f"{figure(record.price)} per $: {worth(record.price)} then{_drawn(record)}"
+    if (gamma := record.gamma.get(found.chosen or "")) is not None:
         yield (
-            "λ",
-            f"{figure(record.price)} per $: {worth(record.price)} then{drawn}",
+            "γ",
+            f"C is ×{gamma:.2f}: lately such calls were billed so many times their prediction",
         )
     out_of = sum(len(labels) for labels in record.gated.values())
     if record.best:
@@ -103,6 +102,18 @@ def _before(found: Story) -> Iterator[tuple[str, RenderableType]]:
         yield "Gates", f"{shown_of} ranked below; {counted(out_of, 'action')} out"
     for why, labels in record.gated.items():
         yield "", marked("fail", f"{_named(labels)}: {why}")
+
+
+def _drawn(record: Decided) -> str:
+    """Say how λ was drawn, where the plan had two."""
+    if record.propensity >= 1:
+        return ""
+    text = f"; drawn with probability {record.propensity:.2f}"
+    if record.plan is None:
+        return text
+    low, high, _ = record.plan
+    other = high if record.price == low else low
+    return f"{text}, else λ {figure(other)}"
 
 
 def _request(found: Story) -> str:

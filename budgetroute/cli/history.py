@@ -128,6 +128,10 @@ class Story:
             "input_tokens": record.input_tokens,
             "lambda": record.price,
             "propensity": record.propensity,
+            "plan": None
+            if record.plan is None
+            else dict(zip(("lambda_low", "lambda_high", "share_low"), record.plan, strict=True)),
+            "gamma": record.gamma.get(self.chosen or "", 1.0),
             "floor": record.floor,
             "fallback": record.fallback or None,
             "chosen": self.chosen,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.cli.entries import decided
 from budgetroute.cli.opening import ledger_file
+from budgetroute.cli.pacing import planned
 from budgetroute.cli.wording import money
 from budgetroute.records import InputSize, Slot
 from budgetroute.units import micros_from_time, pico_from_usd, time_from_micros, usd_from_pico
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from budgetroute.cli.entries import Decided
+    from budgetroute.cli.pacing import Planned
     from budgetroute.records import Entry
     from budgetroute.router import Router
     from budgetroute.router.scopes import Rule
@@ -67,6 +69,7 @@ class Standing:
         is_partial: there were more of them.
         needed: what the cheapest call must be able to hold.
         has_ledger: something was recorded already, by whatever app; None = not on disk.
+        planned: the plan and what it goes by.
     """
 
     status: Status
@@ -82,6 +85,7 @@ class Standing:
     is_partial: bool
     needed: Pico
     has_ledger: bool | None
+    planned: Planned
 
     @property
     def tightest(self) -> LimitStatus:
@@ -107,6 +111,7 @@ class Standing:
             "needed_usd": usd_from_pico(self.needed),
             "usd_per_correct_answer": 1 / price if price else None,
             "stepped_at": None if self.stepped_at is None else self.stepped_at.isoformat(),
+            "plan": self.planned.to_json(),
             "limits": [cap.to_json() for cap in self.caps],
             "limits_each": dict(self.each),
             "actions": [_bought_json(line) for line in self.bought],
@@ -151,6 +156,7 @@ def standing(
         is_partial=len(newest) == LOOKED_AT and slot in newest[-1].slots,
         needed=_needed(router, today),
         has_ledger=None if path is None else path.exists(),
+        planned=planned(router, at),
     )
 
 

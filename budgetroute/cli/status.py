@@ -148,6 +148,7 @@ def _lines(seen: Standing) -> Iterator[tuple[str, RenderableType]]:
     yield "Budget", _bar(day, _noted(day))
     yield "", _plan(seen)
     yield "λ", _price(seen)
+    yield from seen.planned.lines()
     calls = f"{counted(status.calls, 'call')} today"
     if status.estimated:
         calls += f"; {status.estimated:,} booked as estimated, no usage was reported"

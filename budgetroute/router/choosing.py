@@ -155,6 +155,7 @@ class Chooser:
             slate=eligible.slate,
             group=group,
             is_held_back=is_held_back,
+            plan=plan,
         )
 
     def _unheld(

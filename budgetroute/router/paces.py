@@ -13,7 +13,7 @@ from budgetroute.pacing import PaceView, PacingPlan
 from budgetroute.records import Balance, Slot
 from budgetroute.router.keeping import kept
 from budgetroute.router.periods import period_of
-from budgetroute.router.solver import Solver
+from budgetroute.router.solver import Prospect, Solver
 from budgetroute.router.traffic import Traffic
 from budgetroute.units import time_from_micros
 
@@ -267,6 +267,16 @@ class Pace:
     def factors(self) -> Mapping[str, float]:
         """Return γ by family of actions, billed over predicted cost; read with `gamma_of`."""
         return {} if self.solver is None else self.solver.factors
+
+    def prospect(self, at: int) -> Prospect:
+        """Return the traffic still to come, how far ahead is planned, and γ, as the store has them.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        if self.solver is None:
+            return Prospect(self.calls_to_come(at))
+        return self.solver.prospect(self.period(at), at, self.limit_at(at))
 
     def saw(self, at: int, balance: Balance) -> None:
         """Note the window's sums after a reservation, so that they need not be asked for."""

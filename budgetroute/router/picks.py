@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
+    from budgetroute.pacing import PacingPlan
     from budgetroute.records import Applied, Balance, Candidate, Request
     from budgetroute.router.slate import Ranking, Sizing, Slate
     from budgetroute.units import Pico
@@ -42,6 +43,7 @@ class Pick:
         group: what the forecast counts the request as: route, type, size, pins.
         said: why the winner wins, once it has been put in words.
         is_held_back: warm-up has bought 1.5 times its planned share, so λ stands at its ceiling.
+        plan: the plan that λ was drawn from; None = none was needed.
     """
 
     request: Request
@@ -59,6 +61,7 @@ class Pick:
     fallback: str = ""
     group: str = ""
     is_held_back: bool = False
+    plan: PacingPlan | None = None
     said: list[str] = field(default_factory=list)
 
 

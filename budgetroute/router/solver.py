@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -51,6 +51,21 @@ class Curve:
         return tuple([(n * c * gamma(factors, f), r) for f, c, r in self.points])
 
 
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What a plan goes by.
+
+    Attributes:
+        to_come: requests still to come in the window.
+        days_ahead: how many days beyond today the plan looks.
+        factors: γ by family of actions, read with `gamma_of`.
+    """
+
+    to_come: float
+    days_ahead: float = 0.0
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+
 _CURVE = msgspec.json.Decoder(Curve)
 
 
@@ -60,7 +75,6 @@ class Solver:
     Attributes:
         factors: γ by family of actions; a new mapping when it moved.
         requests: how many are still to come, as of the last solution.
-        days_ahead: how many days beyond today it looked.
 
     Args:
         store: where curves of other processes' groups and γ are kept.
@@ -91,7 +105,6 @@ class Solver:
         self._own: dict[str, tuple[object, Callable[[], Curve]]] = {}
         self._fresh: set[str] = set()  # groups whose curve is to be made anew
         self.requests = 0.0
-        self.days_ahead = 0.0
         self._curves: dict[str, Curve] = {}
         self._program: tuple[tuple[str, ...], Mapping[str, float], Program] | None = None
         self._window = ""
@@ -134,12 +147,36 @@ class Solver:
             self.requests = sum(to_come.values())
             groups = tuple(g for g in to_come if self._curve(g) is not None)
             program = self._prepared(groups)
-            later = self.traffic.a_day() if self._carry_over else {}
-            per_day = sum(later.values()) or self.traffic.expected_total
-            days = self.days_ahead = pacing.days_ahead(per_day, carry_over=self._carry_over)
+            days, later = self._ahead()
             counts = [to_come[g] + days * later.get(g, 0.0) for g in groups]
         ahead = round(days * self._daily)
         return pacing.resolved(self._rule, plan, view, program, counts, ahead=ahead)
+
+    def prospect(self, period: Period, at: int, limit: Pico) -> Prospect:
+        """Return what a solution would go by now; reads the store, solves and writes nothing.
+
+        Args:
+            period: the current window.
+            at: microseconds since 1970 UTC.
+            limit: its budget.
+        """
+        with self._solving:
+            to_come = sum(self.traffic.to_come(period, at).values())
+            days, _ = self._ahead()
+            stored = self._store.load_plan(self._calibration_key)
+        return Prospect(to_come, days, self._factors_of(_calibration(stored.value), limit))
+
+    def _ahead(self) -> tuple[float, Mapping[str, float]]:
+        """Return how many days beyond today the plan looks, and a day's requests by group."""
+        if self._carry_over == 0:
+            return 0.0, {}
+        later = self.traffic.a_day()
+        per_day = sum(later.values()) or self.traffic.expected_total
+        return pacing.days_ahead(per_day, carry_over=self._carry_over), later
+
+    @property
+    def _calibration_key(self) -> str:
+        return f"{self._app}|calibration"
 
     def _calibrate(self, view: PaceView) -> None:
         """Take γ from what all processes saw; add this one's part once it is worth a write."""
@@ -147,7 +184,7 @@ class Solver:
             seen, calls = dict(self._seen), self._calls
             if calls >= _WORTH_A_WRITE:
                 self._seen, self._calls = {}, 0
-        key = f"{self._app}|calibration"
+        key = self._calibration_key
         calibration = Calibration()
         for _ in range(_TRIES):
             stored = self._store.load_plan(key)
@@ -159,10 +196,12 @@ class Solver:
                 break
         else:
             logger.debug("γ of %d calls was not kept: others kept writing", calls)
-        per_request = usd_from_pico(view.limit) / max(1.0, self.traffic.expected_total)
-        fresh = calibration.factors(per_request)
+        fresh = self._factors_of(calibration, view.limit)
         if pacing.moved(self.factors, fresh):
             self.factors = fresh
+
+    def _factors_of(self, calibration: Calibration, limit: Pico) -> dict[str, float]:
+        return calibration.factors(usd_from_pico(limit) / max(1.0, self.traffic.expected_total))
 
     def _refresh(self, window: str) -> None:
         """Make the curves of this process's groups anew and share those that changed.

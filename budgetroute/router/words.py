@@ -13,6 +13,7 @@ from budgetroute.units import usd_from_pico
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from budgetroute.pacing import PacingPlan
     from budgetroute.records import Candidate, Decision, Settlement
     from budgetroute.router.picks import Pick
 
@@ -123,12 +124,14 @@ def decision_record(
             "lambda": pick.price,
             "propensity": pick.propensity,
             "plan_steps": pick.plan_steps,
+            **_mixed(pick.plan),
             "floor": pick.request.floor,
             "fallback": pick.fallback,
             "best": pick.ranking.shown,
             "steps": [c.action.label for c in steps],
             "worst": [usd_from_pico(c.worst) for c in steps],
             **_raised(steps),
+            **_gammas(steps),
             "gated": pick.gated,
             "baseline": None
             if usual is None
@@ -137,6 +140,19 @@ def decision_record(
             **beside,
         }
     ).decode()
+
+
+def _mixed(plan: PacingPlan | None) -> dict[str, Any]:
+    """Return λ_low, λ_high and f of a plan with two prices."""
+    if plan is None or plan.low == plan.high:
+        return {}
+    return {"plan": (plan.low, plan.high, plan.share)}
+
+
+def _gammas(steps: Sequence[Candidate]) -> dict[str, Any]:
+    """Return label → γ in its C, where calls have cost other than predicted."""
+    found = {c.action.label: round(c.gamma, 4) for c in steps if c.gamma != 1.0}
+    return {"gamma": found} if found else {}
 
 
 def _raised(steps: Sequence[Candidate]) -> dict[str, Any]:
