@@ -197,6 +197,9 @@ def _messages(reply, body, number):
         },
         {"type": "message_stop"},
     ]
+    if reply.finish.endswith("_error"):  # it goes wrong after the text
+        error = {"type": reply.finish, "message": "scripted"}
+        events[-3:] = [{"type": "error", "error": error}]
     return _events(events)
 
 

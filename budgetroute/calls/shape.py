@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 _DIRECT: tuple[Axis, ...] = ("model", "cot", "reasoning_effort", "temperature", "n")
 _CLIENT_MODULES = ("anthropic", "litellm", "openai")
 _APIS: Mapping[str, Dialect] = {
-    "anthropic.resources.beta.messages.": MESSAGES,
-    "anthropic.resources.messages.": MESSAGES,
-    "litellm.": CHAT,
-    "openai.resources.beta.chat.": CHAT,
-    "openai.resources.chat.": CHAT,
-    "openai.resources.responses.": RESPONSES,
+    "anthropic.resources.beta.messages.messages": MESSAGES,
+    "anthropic.resources.messages.messages": MESSAGES,
+    "openai.resources.beta.chat.completions": CHAT,
+    "openai.resources.chat.completions.completions": CHAT,
+    "openai.resources.responses.responses": RESPONSES,
 }
-"""Module of a client's methods → what they speak."""
-_METHODS = frozenset({"acompletion", "completion", "create", "parse", "stream"})
+"""Module of an SDK's methods → what they speak."""
+_METHODS = frozenset({"create", "parse", "stream"})
 """Those that make one request for one answer."""
+_FUNCTIONS = frozenset({"acompletion", "completion"})
+"""litellm's."""
 _ONE_DEPLOYMENT = "/deployments/"
 
 
@@ -146,10 +147,11 @@ def _refuse(fn: Callable[..., Any], plain: Callable[..., Any]) -> None:
 
 def _dialect(plain: Callable[..., Any]) -> Dialect:
     """Return what a client's method speaks; raises ConfigError for one that is not routed."""
-    module, name = f"{plain.__module__}.", getattr(plain, "__name__", "")
-    found = next((d for place, d in _APIS.items() if module.startswith(place)), None)
-    if found is not None and name in _METHODS:
-        return found
+    module, name = plain.__module__, getattr(plain, "__name__", "")
+    if module.partition(".")[0] == "litellm" and name in _FUNCTIONS:
+        return CHAT
+    if module in _APIS and name in _METHODS:
+        return _APIS[module]
     raise ConfigError(
         f"route({getattr(plain, '__qualname__', plain)}): of a client's own methods those that ask a "
         "language model once are routed: OpenAI's chat completions and responses, Anthropic's "
