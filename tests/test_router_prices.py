@@ -89,6 +89,11 @@ class TestSearches:
         router.settle(router.decide(pinned("mid")), [Usage(1, 1, searches=1)])
         assert "search = 0.01" in caplog.text
 
+    def test_a_search_tool_without_a_known_fee_is_told_before_the_call(self, world, caplog):
+        """Nothing is held for it then, and that is said."""
+        world.router().decide(pinned("mid", terms=Terms(searches=3)))
+        assert "none is held" in caplog.text
+
     def test_tools_with_unlisted_fees_are_told(self, world, caplog):
         """A file search is billed by its provider, and by no price here."""
         world.router().decide(asked(unbilled=frozenset({"file_search"})))

@@ -165,9 +165,11 @@ def _thresholds(entry: Entry, end: str) -> set[tuple[int, str]]:
 def _uplifted(entry: Entry, usual: Schedule) -> dict[str, Schedule]:
     """Return Anthropic's fast mode and US-only inference, which multiply every rate."""
     factors = entry.get("provider_specific_entry")
-    if entry["litellm_provider"] != "anthropic" or not isinstance(factors, Mapping):
+    if not isinstance(factors, Mapping):
         return {}
-    known = {name: Decimal(factors[name]) for name in ("fast", "us") if name in factors}
+    known = {
+        name: Decimal(factors[name]) for name in ("fast", "us") if is_amount(factors.get(name))
+    }
     if len(known) == 2:  # noqa: PLR2004 - both at once
         known["fast us"] = known["fast"] * known["us"]
     return {name: _scaled(usual, factor) for name, factor in known.items()}

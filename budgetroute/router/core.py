@@ -160,7 +160,7 @@ class Router:
             decision = self._uncounted(request, decision_id, draw, err)
         self.engines.begin(decision, request, decision.at)
         self.herald.decided(decision)
-        self._say_unbilled(request)
+        self._say_unbilled(request, decision)
         return decision
 
     def again(self, decision: Decision, request: Request, *, attempt: int) -> Decision:
@@ -295,7 +295,12 @@ class Router:
         self.comparing.flush()
         return status_of(self)
 
-    def _say_unbilled(self, request: Request) -> None:
+    def _say_unbilled(self, request: Request, decision: Decision) -> None:
+        if decision.terms.searches and not self.equipment.facts(decision.model).price.fees.search:
+            self.herald.warn(
+                f"{decision.model}: the call may search, and the fee of a search is not known: none "
+                f'is held. Write price = {{ …, search = 0.01 }} ($ each) under [models."{decision.model}"].'
+            )
         for tool in sorted(request.unbilled):
             self.herald.warn(
                 f"route {request.route!r}: the provider bills each use of {tool}, and the price map "
