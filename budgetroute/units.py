@@ -82,6 +82,17 @@ def format_usd(pico: Pico) -> str:
     return f"${usd:.6f}" if abs(usd) >= 1e-4 else f"${usd:.3e}"  # noqa: PLR2004
 
 
+def exact_usd(pico: Pico) -> str:
+    """Show every digit of an amount, and at least cents.
+
+    >>> exact_usd(11_420_000_000_000), exact_usd(-4_800_000_001), exact_usd(0)
+    ('$11.42', '-$0.004800000001', '$0.00')
+    """
+    whole, rest = divmod(abs(pico), PICO_PER_USD)
+    digits = f"{rest:012d}".rstrip("0")
+    return f"{'-' * (pico < 0)}${whole}.{digits:0<2}"
+
+
 def micros_from_time(at: datetime) -> int:
     """Convert an aware time to whole microseconds since 1970 UTC (exact)."""
     return (at - _EPOCH) // _MICROSECOND

@@ -1,4 +1,4 @@
-"""The command line: `budgetroute init | doctor | status | explain | demo`.
+"""The command line: `budgetroute init | doctor | status | explain | ledger | demo`.
 
 typer and rich are imported here and nowhere else, when `main` runs.
 """

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from budgetroute.cli.console import Notices, complain, survive_any_encoding
+from budgetroute.cli.ledger_app import ledger_app
+from budgetroute.cli.options import AsJson, ConfigPath  # noqa: TC001 - typer reads annotations
 from budgetroute.errors import BudgetRouteError
 
 USAGE = 2
@@ -38,17 +39,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-
-ConfigPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        "-c",
-        metavar="PATH",
-        help="The configuration to use instead of the one found from here upwards.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+app.add_typer(ledger_app)
 
 
 def _version(asked: bool) -> None:

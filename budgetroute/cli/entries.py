@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
+    from budgetroute.audit import Row
     from budgetroute.records import Entry
 
 
@@ -131,19 +132,19 @@ _DECIDED = msgspec.json.Decoder(Decided)
 _OUTCOME = msgspec.json.Decoder(Outcome)
 
 
-def decided(entry: Entry) -> Decided:
+def decided(entry: Entry | Row) -> Decided:
     """Return an attempt's decision record; an empty one where it cannot be read."""
     try:
         return _DECIDED.decode(entry.decided)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, TypeError):
         return Decided()
 
 
-def outcome(entry: Entry) -> Outcome | None:
+def outcome(entry: Entry | Row) -> Outcome | None:
     """Return an attempt's settlement record; None before there is one or where it is unreadable."""
     if entry.outcome is None:
         return None
     try:
         return _OUTCOME.decode(entry.outcome)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, TypeError):
         return None
