@@ -72,6 +72,18 @@ def test_gamma_is_never_beyond_what_was_seen(sums, per_request):
         assert min(ratios) * (1 - 1e-9) <= gamma <= max(ratios) * (1 + 1e-9)
 
 
+def test_one_nonsensical_bill_does_not_price_a_model_out(world):
+    """A bill of millions counts as ten times what was held, so γ stays within reach."""
+    router = world.router(budget="daily_usd = 1.0")
+    pins = Pins(model="mid", cot=False)
+    settle_many(router, pins, 1.0)
+    router.settle(router.decide(asked(prompt_type="math", pins=pins)), [Usage(200, 10**12)])
+    world.pass_time(days=2)
+    router.release(router.decide(asked(prompt_type="math", pins=pins)))  # plans with the new γ
+    decision = router.decide(asked(prompt_type="math", pins=pins))
+    assert 1.0 < decision.chosen.gamma < 3.0
+
+
 def settle_many(router, pins, factor, *, given=False):
     for _ in range(30):
         decision = router.decide(asked(prompt_type="math", pins=pins))

@@ -6,6 +6,7 @@ import itertools
 import json
 import logging
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -19,6 +20,7 @@ from budgetroute.clock import ManualClock
 from budgetroute.errors import BudgetExceeded
 from budgetroute.records import Action, InputSize, Pins, Terms, Usage
 from budgetroute.router.crossings import Crossing, Crossings, crossings
+from budgetroute.router.overheads import Overheads
 from budgetroute.stores import DiskStore, MemoryStore
 from budgetroute.telemetry import decided_fields
 from budgetroute.units import pico_from_usd
@@ -149,6 +151,37 @@ def test_nonsense_does_not_lock_a_model(world):
     assert declared < worst(router, **LARGE) <= 12 * declared
     world.pass_time(hours=12)
     assert worst(router, **LARGE) == declared
+
+
+def test_nonsensical_input_does_not_refuse_a_route_for_ever(any_world):
+    """A report of 10¹² input tokens is believed as far as models can read, and for a day at most."""
+    router = any_world.router(budget="daily_usd = 5")
+    before = worst(router, **LARGE)
+    crossed(router, [Usage(200, 100)], **LARGE)
+    any_world.pass_time(days=1)
+    crossed(router, [Usage(10**12, 100)], **LARGE)
+    any_world.pass_time(hours=13)
+    with pytest.raises(BudgetExceeded) as caught:
+        router.decide(asked(**LARGE))
+    assert 20 < caught.value.needed_usd < 25
+    for opened in (router, any_world.router(budget="daily_usd = 5")):
+        any_world.pass_time(hours=12)
+        assert worst(opened, **LARGE) == before
+
+
+def test_silent_days_forget_wild_overheads_one_by_one(clock):
+    """Also those that an older version kept; what is not ten times the next is kept."""
+    store = MemoryStore(clock)
+    store.save_plan("a|overhead|r", "[5,30000]", expected_version=0)
+    overheads = Overheads(store, app="a")
+    day = 86_400_000_000
+    assert overheads.of("r", default=9, at=100 * day).bound == 33_001
+    overheads.learn("r", reported=900_000, counted=0.0, at=100 * day)
+    assert overheads.of("r", default=9, at=101 * day - 1).bound == 990_001
+    assert overheads.of("r", default=9, at=101 * day).bound == 33_001
+    assert overheads.of("r", default=9, at=101 * day + 5).bound == 33_001
+    assert Overheads(store, app="a").of("r", default=9, at=102 * day).bound == 6
+    assert Overheads(store, app="a").of("r", default=4000, at=200 * day).bound == 33_001
 
 
 def test_a_nonsensical_bill_is_believed_up_to_ten_times(world):
@@ -334,3 +367,22 @@ def test_an_image_prompt_is_raised_too(world):
     size = InputSize(200, 800, images=2)
     decision = router.decide(asked(prompt_type="math", size=size, pins=Pins(model="large")))
     assert decision.chosen.worst > decision.chosen.declared >= pico_from_usd("0.06")
+
+
+def test_threads_lose_no_crossing(clock):
+    """Several threads that cross different bounds at once are all remembered, here and in the store."""
+    store = MemoryStore(clock)
+    known = Crossings(store, app="a")
+    names = [f"m{n}" for n in range(12)]
+
+    def cross(name: str) -> None:
+        for step in range(20):
+            known.note([Crossing("beyond", name, 100 + step, "")], at=step)
+            known.raised(step * 2_000_000)
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(cross, names))
+    again = Crossings(store, app="a").raised(30_000_000)
+    assert set(known.raised(100_000_000).beyond) == set(names)
+    assert set(again.beyond) == set(names)
+    assert min(again.beyond.values()) >= 119

@@ -217,7 +217,7 @@ class Chooser:
 
     def _sizing(self, lane: Lane, request: Request, at: int) -> Sizing:
         default = lane.settings.input_tokens if request.hidden_input else 0
-        overhead = self.overheads.of(request.route, default=default)
+        overhead = self.overheads.of(request.route, default=default, at=at)
         sizing = Sizing(
             request.size,
             overhead.expected,

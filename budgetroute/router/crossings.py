@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -186,8 +187,7 @@ class Crossings:
     def __init__(self, store: Store, *, app: str) -> None:
         self._store = store
         self._key = f"{app}|crossings"
-        self._marks: Marks = {}
-        self._version = 0
+        self._known: tuple[int, Marks] = (0, {})  # version and marks, replaced together
         self._read_at = -_READ_AGAIN_US
         self._unsaved: deque[tuple[str, int, float]] = deque(maxlen=_UNSAVED)
         self.last_seen = NOTHING_RAISED
@@ -202,9 +202,9 @@ class Crossings:
             StoreError: the store cannot be read.
         """
         if not 0 <= at - self._read_at < _READ_AGAIN_US:
-            self._read()
+            version, marks = self._read()
             self._read_at = at
-            self._take(_with(self._marks, self._unsaved, at))
+            self._take(version, _with(marks, list(self._unsaved), at))
         return self.last_seen
 
     def note(self, found: Iterable[Crossing], at: int) -> list[Crossing]:
@@ -215,15 +215,18 @@ class Crossings:
         """
         news = [c for c in found if self._is_news(c, at)]
         if not news:
+            if self._unsaved:
+                self._save(at)
             return []
         fresh = [c for c in news if c.amount > _held(self.last_seen, c)]
         self._unsaved.extend((f"{c.kind}|{c.name}", at, c.amount) for c in news)
-        self._take(_with(self._marks, self._unsaved, at))
+        version, marks = self._known
+        self._take(version, _with(marks, list(self._unsaved), at))
         self._save(at)
         return fresh
 
     def _is_news(self, crossing: Crossing, at: int) -> bool:
-        known = self._marks.get(f"{crossing.kind}|{crossing.name}", ())
+        known = self._known[1].get(f"{crossing.kind}|{crossing.name}", ())
         return not any(
             amount >= crossing.amount and abs(at - then) < _AGAIN_US for then, amount in known
         )
@@ -231,24 +234,23 @@ class Crossings:
     def _save(self, at: int) -> None:
         for _ in range(_TRIES):
             pending = list(self._unsaved)
-            self._read()
-            marks = _with(self._marks, pending, at)
+            version, known = self._read()
+            marks = _with(known, pending, at)
             value = msgspec.json.encode(marks).decode()
-            if kept(self._store, self._key, value, version=self._version):
-                self._version += 1
-                self._take(marks)
+            if kept(self._store, self._key, value, version=version):
+                self._take(version + 1, marks)
                 for mark in pending:
-                    if mark in self._unsaved:
+                    with suppress(ValueError):  # another thread has written it too
                         self._unsaved.remove(mark)
                 return
 
-    def _read(self) -> None:
-        stored = self._store.load_plan(self._key)
-        if stored.version != self._version:
-            self._marks, self._version = _decoded(stored.value), stored.version
+    def _read(self) -> tuple[int, Marks]:
+        """Return the version and the marks that are kept; decoded only when they changed."""
+        stored, known = self._store.load_plan(self._key), self._known
+        return known if stored.version == known[0] else (stored.version, _decoded(stored.value))
 
-    def _take(self, marks: Marks) -> None:
-        self._marks = marks
+    def _take(self, version: int, marks: Marks) -> None:
+        self._known = (version, marks)
         self.last_seen = _summed(marks) if marks else NOTHING_RAISED
 
 

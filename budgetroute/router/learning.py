@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from budgetroute.records import Decision, Settlement, Usage
     from budgetroute.router.core import Router
 
+_MOST_HELD = 10
+_LONGEST = 2_000_000  # tokens of input, where the model's own limit is not known
 _TOLD = frozenset({"reported", "timed", "given"})
 
 
@@ -32,23 +34,29 @@ def learn(
 
 
 def _gamma(router: Router, decision: Decision, settlement: Settlement) -> None:
-    """Tell γ what the call cost next to what was predicted."""
+    """Tell γ what the call cost next to what was predicted; at most ten times what was held."""
     solver, chosen = router.pace.solver, decision.chosen
     if solver is not None and decision.slots and settlement.balance is not None:
         solver.billed(
             chosen.action,
             predicted=chosen.cost / chosen.gamma,
-            billed=usd_from_pico(settlement.amount),
+            billed=usd_from_pico(min(settlement.amount, _MOST_HELD * chosen.worst)),
         )
 
 
 def _overheads(router: Router, decision: Decision, usages: Sequence[Usage]) -> None:
-    """Note what the function added to its prompt, for each of its requests."""
+    """Note what the function added to its prompt, for each of its requests.
+
+    No more is believed than the model can read.
+    """
     facts = router.equipment.facts(decision.model)
+    most = facts.card.max_input_tokens or _LONGEST
+    at = micros_from_time(decision.at)
     counted = decision.input_tokens * facts.ratio
     counted += decision.images * (facts.image_tokens or 0)
     for usage in usages:
-        router.overheads.learn(decision.route, reported=usage.input_tokens, counted=counted)
+        reported = min(usage.input_tokens, most)
+        router.overheads.learn(decision.route, reported=reported, counted=counted, at=at)
 
 
 def _crossed(
