@@ -196,3 +196,60 @@ def demo(
     from budgetroute.cli.demo import demo_command
 
     raise typer.Exit(demo_command(calls=calls, budget_usd=budget, seed=seed, as_json=as_json))
+
+
+prices = typer.Typer(
+    name="prices", help="What models cost, and what you wrote over the map.", no_args_is_help=True
+)
+app.add_typer(prices)
+
+
+@prices.command("show")
+def prices_show(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL]...",
+            help="Models, or patterns such as 'gpt-5*'. (default: the configured ones)",
+        ),
+    ] = None,
+    config: ConfigPath = None,
+    provider: Annotated[
+        str | None, typer.Option("--provider", metavar="NAME", help="Only this provider's.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every text model of the map.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show every class of price: tokens, context tiers, service tiers, hours, fees.
+
+    Up to three models by name are shown whole. Exit code 1 if one has no price.
+    """
+    from budgetroute.cli.prices import show_command
+
+    names = models or []
+    if names and everything:
+        raise typer.BadParameter("--all shows every model; leave out the names, or --all")
+    code = show_command(names, config, provider=provider, everything=everything, as_json=as_json)
+    raise typer.Exit(code)
+
+
+@prices.command("diff")
+def prices_diff(config: ConfigPath = None, as_json: AsJson = False) -> None:
+    """Compare the prices that you wrote with the price map's.
+
+    Exit code 1 if one is more than 20 times off.
+    """
+    from budgetroute.cli.prices import diff_command
+
+    raise typer.Exit(diff_command(config, as_json=as_json))
+
+
+@prices.command("check")
+def prices_check(config: ConfigPath = None, as_json: AsJson = False) -> None:
+    """Check the age of the price map and every price in use.
+
+    Exit code 1 if a model has no price, or one that cannot be meant.
+    """
+    from budgetroute.cli.prices import check_command
+
+    raise typer.Exit(check_command(config, as_json=as_json))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.errors import ConfigError, UnpricedModel
-from budgetroute.prices.entries import Entry, card_of, price_of, problem_of, serves
+from budgetroute.prices.entries import Entry, card_of, is_text, price_of, problem_of, serves
 from budgetroute.records import ModelCard
 
 if TYPE_CHECKING:
@@ -88,6 +88,10 @@ class PriceBook:
     def map_count(self) -> int:
         """Return how many names the map lists."""
         return len(self._map())
+
+    def names(self) -> list[str]:
+        """Return the names of the map's text models, aliases included, priced or not."""
+        return [name for name in self._map() if (e := self._entry(name)) and is_text(e)]
 
     def _map(self) -> Mapping[str, Raw]:
         path = self.map_path()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from budgetroute.units import Pico
 
-__all__ = ["Entry", "card_of", "price_of", "problem_of", "serves"]
+__all__ = ["Entry", "card_of", "is_text", "price_of", "problem_of", "serves"]
 
 _TEXT_MODES = frozenset({"chat", "responses", "completion"})
 _SEARCHES_ONCE = "perplexity"  # in every call, at one fee a call
@@ -75,6 +75,11 @@ def card_of(key: str, entry: Entry) -> ModelCard:
 def _tokens(entry: Entry, name: str) -> int | None:
     value = entry.get(name)
     return int(value) if isinstance(value, int | Decimal) and value > 0 else None
+
+
+def is_text(entry: Entry) -> bool:
+    """Say whether an entry is of a text model."""
+    return entry.get("mode") in _TEXT_MODES
 
 
 def problem_of(entry: Entry) -> str | None:
