@@ -18,7 +18,7 @@ from http_support import (
 )
 from stream_support import ASYNC, SYNC, TEXT, aended, booked, counted, ended, watched
 
-from budgetroute import ConfigError, last_decision, pin, record, route
+from budgetroute import ConfigError, last_decision, pin, record, route, wrap
 from budgetroute.router.table import COT_INSTRUCTION
 from budgetroute.testing import cut, no_usage, ok, slow, status, stopped
 
@@ -376,3 +376,69 @@ class TestRoutedMethods:
         stream.close()
         assert booked(router, bills)[::2] == ("estimated", "partial")
         assert counted(router, TEXT[:80]) <= bills.seen[0].amount
+
+
+FACES = {
+    "create": lambda c: c.messages.create(**ASKED).content[0].text,
+    "stream=True": lambda c: "".join(
+        e.delta.text
+        for e in c.messages.create(**ASKED, stream=True)
+        if e.type == "content_block_delta"
+    ),
+    "raw": lambda c: c.with_raw_response.messages.create(**ASKED).parse().content[0].text,
+    "parse": lambda c: c.messages.parse(**ASKED).content[0].text,
+    "beta": lambda c: c.beta.messages.create(**ASKED).content[0].text,
+    "with_options": lambda c: c.with_options(timeout=3).messages.create(**ASKED).content[0].text,
+    "tool runner": lambda c: (
+        c.beta.messages.tool_runner(**ASKED, tools=[]).until_done().content[0].text
+    ),
+}
+
+
+class TestWrapped:
+    @pytest.mark.parametrize("face", FACES)
+    def test_every_face(self, client, router, server, face):
+        """wrap(Anthropic()) routes its messages, each settled once."""
+        server.then(ok(TEXT, usage=CACHED))
+        bills = watched(router)
+        wrapped = wrap(client, router=router)
+        assert isinstance(wrapped, anthropic.Anthropic)
+        assert FACES[face](wrapped) == TEXT
+        assert server.bodies[0]["max_tokens"] == last_decision().max_tokens == 1024
+        assert booked(router, bills) == ("settled", cached_cost(router), "reported")
+        assert last_decision().route == "anthropic"
+
+    def test_helpers(self, client, router, server):
+        """stream() is routed as its block is entered."""
+        server.then(ok(TEXT, usage=CACHED))
+        with wrap(client, router=router).messages.stream(**ASKED) as stream:
+            assert "".join(stream.text_stream) == TEXT
+        assert attempts(router) == [("settled", cached_cost(router))]
+
+    def test_async(self, router, server):
+        """The async client is wrapped likewise, its retries held one by one."""
+
+        async def called():
+            async with async_made(server, max_retries=1) as client:
+                wrapped = wrap(client, router=router)
+                await wrapped.messages.create(**ASKED)
+                async with wrapped.messages.stream(**ASKED) as stream:
+                    assert await stream.get_final_text() == TEXT
+
+        server.then(status(529, retry_after_ms="1"), ok(usage=CACHED), ok(TEXT, usage=CACHED))
+        asyncio.run(called())
+        settled = ("settled", cached_cost(router))
+        assert attempts(router) == [("released", 0), settled, settled]
+
+    def test_other_endpoints(self, client, router, server):
+        """Batches are refused; counting tokens and reading pass."""
+        wrapped = wrap(client, router=router)
+        with pytest.raises(ConfigError, match="POST /v1/messages/batches"):
+            wrapped.messages.batches.create(requests=[])
+        with pytest.raises(ConfigError, match="POST /v1/messages"):
+            wrapped.post("/v1/messages", cast_to=object, body={})
+        wrapped.messages.count_tokens(model=CLAUDE, messages=HELLO)
+        wrapped.models.list()
+        assert [path for path, _ in server.requests] == ["/v1/messages/count_tokens"]
+        assert server.reads == ["/v1/models"]
+        assert attempts(router) == []

@@ -105,6 +105,16 @@ def test_streaming(tmp_path, server):
         assert line.startswith(f"answered by {sent['model']}/")
 
 
+def test_wrapped_client(tmp_path, server):
+    """A wrapped client's call and helper are routed and booked; an embedding never reaches the wire."""
+    lines = run_example("wrapped_client.py", tmp_path, server)
+    assert lines[0] == lines[2] == "It is so."
+    for line, sent in zip((lines[1], lines[3]), server.requests, strict=True):
+        assert line.startswith(f"answered by {sent['model']}/")
+    assert lines[4].startswith("refused: POST /embeddings")
+    assert re.fullmatch(r"\$0\.0\d+ of \$5\.00 spent in 2 calls", lines[5])
+
+
 def test_every_example_is_tested():
     """A new example needs a test here."""
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}

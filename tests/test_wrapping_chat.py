@@ -273,8 +273,8 @@ class TestTheClient:
 
     @pytest.mark.parametrize("thing", [object(), openai, "client", openai.OpenAI])
     def test_what_is_no_client(self, thing):
-        """Whatever is no client of OpenAI's is refused with what to do."""
-        with pytest.raises(ConfigError, match="takes an OpenAI"):
+        """Whatever is no such client is refused with what to do."""
+        with pytest.raises(ConfigError, match="a client of OpenAI or Anthropic"):
             wrap(thing)
 
     def test_a_subclass(self, server, router):

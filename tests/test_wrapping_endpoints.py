@@ -149,6 +149,12 @@ class TestPaths:
             ("get", "ws://x/v1/realtime", "x", False),
             ("delete", "/models/m", HOST, True),
             ("GET", "/models", HOST, True),
+            ("post", "/v1/messages/count_tokens", "api.anthropic.com", True),
+            ("post", "/v1/messages/batches/b/cancel", "api.anthropic.com", True),
+            ("post", "/v1/messages/batches", "api.anthropic.com", False),
+            ("post", "/v1/messages", "api.anthropic.com", False),
+            ("post", "/v1/files", "api.anthropic.com", True),
+            ("post", "/v1/count_tokens_not", "api.anthropic.com", False),
         ],
     )
     def test_what_is_free(self, method, url, host, free):

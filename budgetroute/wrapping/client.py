@@ -20,13 +20,13 @@ from budgetroute.errors import ConfigError
 from budgetroute.wrapping.paths import is_free
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from budgetroute.router import Router
 
 C = TypeVar("C")
 
-_CLIENTS = frozenset({"AsyncOpenAI", "OpenAI"})
+_SDKS = ("anthropic", "openai")
 _SOCKETS = ("ws:", "wss:")
 _METHODS = ("create", "parse", "stream")
 
@@ -35,7 +35,7 @@ def wrap(  # noqa: PLR0913 - one argument per thing that is said
     client: C,
     /,
     *,
-    route: str = "openai",
+    route: str | None = None,
     prompt_type: str | None = None,
     floor: float | None = None,
     require: Iterable[str] = (),
@@ -44,19 +44,19 @@ def wrap(  # noqa: PLR0913 - one argument per thing that is said
 ) -> C:
     """Return a client like this one, with a budget; the client itself is not changed.
 
-    Takes `OpenAI`, `AsyncOpenAI` and what derives from them, such as `AzureOpenAI`. Routed are
-    `create`, `parse` and `stream` of `chat.completions` and of `responses`, with their raw and
-    streaming responses: the `model` and effort that are passed are the baseline, the cap is a
-    ceiling, only `pin()` pins. What may cost money in another way, as embeddings and images do, is
-    refused; what is free passes, as `models.list()` and `files` do. `with_options()` of a wrapped
-    client is wrapped.
+    Takes `OpenAI`, `Anthropic`, their async twins, and what derives from them, such as `AzureOpenAI`.
+    Routed are `create`, `parse` and `stream` of `chat.completions`, `responses` and `messages`, with
+    their raw and streaming responses: the `model` and effort that are passed are the baseline, the
+    cap is a ceiling, only `pin()` pins. What may cost money in another way, as embeddings and images
+    do, is refused; what is free passes, as `models.list()` and `files` do. `with_options()` of a
+    wrapped client is wrapped.
 
     A routed call is tried as often as the client's `max_retries` says, each time with a reservation
     of its own; `stream()`, which sends when its block is entered, is tried once.
 
     Args:
         client: the client.
-        route: the route's name, for config, overheads and logs.
+        route: the route's name, for config, overheads and logs; default: `openai` or `anthropic`.
         prompt_type: the type of every prompt; default: classified.
         floor: least acceptable predicted reward, in [0, 1].
         require: tags that a model must carry.
@@ -64,21 +64,21 @@ def wrap(  # noqa: PLR0913 - one argument per thing that is said
         router: the router to ask; default: the one of budgetroute.toml.
 
     Raises:
-        ConfigError: it is no client of OpenAI's, or wrapped already.
+        ConfigError: it is no such client, or wrapped already.
     """
     if isinstance(client, _Routed):
         raise ConfigError(
             "wrap(): this client is wrapped already, and each call would be counted twice. Leave one "
             "of the two out."
         )
-    if not any(_is_openai(kind) for kind in type(client).__mro__):
+    base = _base(type(client))
+    if base is None:
         raise ConfigError(
-            f"wrap() takes an OpenAI, AsyncOpenAI or AzureOpenAI client, found {type(client).__name__}. "
-            "Route single methods of others, route(client.messages.create), or put @route on a "
-            "function that calls them."
+            f"wrap() takes a client of OpenAI or Anthropic, found {type(client).__name__}. Put @route on "
+            "a function that calls it."
         )
     options = Options(
-        name=route,
+        name=route or _sdk_of(base),
         prompt_type=prompt_type,
         floor=floor,
         require=named("require", require),
@@ -100,37 +100,6 @@ class _Routed:
 
     _br_plain: Any
     _br_options: Options
-
-    @functools.cached_property
-    def chat(self) -> Any:  # noqa: ANN401 - the client's own
-        """Return the client's, with routed completions."""
-        found = _own(self, "chat")
-        self._br_open(found.completions, "chat.completions")
-        return found
-
-    @functools.cached_property
-    def responses(self) -> Any:  # noqa: ANN401 - the client's own
-        """Return the client's, routed."""
-        found = _own(self, "responses")
-        self._br_open(found, "responses")
-        return found
-
-    @functools.cached_property
-    def beta(self) -> Any:  # noqa: ANN401 - the client's own
-        """Return the client's, with routed completions."""
-        found = _own(self, "beta")
-        if hasattr(found, "chat"):
-            self._br_open(found.chat.completions, "beta.chat.completions")
-        if hasattr(found, "realtime"):
-            self._br_shut(found.realtime, "beta.realtime.connect()")
-        return found
-
-    @functools.cached_property
-    def realtime(self) -> Any:  # noqa: ANN401 - the client's own
-        """Return the client's, which cannot connect."""
-        found = _own(self, "realtime")
-        self._br_shut(found, "realtime.connect()")
-        return found
 
     def copy(self, **changes: Any) -> Any:  # noqa: ANN401 - the client's own parameters
         """Return the wrapped client with other settings."""
@@ -193,6 +162,63 @@ class _Routed:
         resource.connect = shut
 
 
+class _RoutedOpenAI(_Routed):
+    @functools.cached_property
+    def chat(self) -> Any:  # noqa: ANN401 - the client's own
+        """Return the client's, with routed completions."""
+        found = _own(self, "chat")
+        self._br_open(found.completions, "chat.completions")
+        return found
+
+    @functools.cached_property
+    def responses(self) -> Any:  # noqa: ANN401 - the client's own
+        """Return the client's, routed."""
+        found = _own(self, "responses")
+        self._br_open(found, "responses")
+        return found
+
+    @functools.cached_property
+    def beta(self) -> Any:  # noqa: ANN401 - the client's own
+        """Return the client's, with routed completions."""
+        found = _own(self, "beta")
+        if hasattr(found, "chat"):
+            self._br_open(found.chat.completions, "beta.chat.completions")
+        if hasattr(found, "realtime"):
+            self._br_shut(found.realtime, "beta.realtime.connect()")
+        return found
+
+    @functools.cached_property
+    def realtime(self) -> Any:  # noqa: ANN401 - the client's own
+        """Return the client's, which cannot connect."""
+        found = _own(self, "realtime")
+        self._br_shut(found, "realtime.connect()")
+        return found
+
+
+class _RoutedAnthropic(_Routed):
+    @functools.cached_property
+    def messages(self) -> Any:  # noqa: ANN401 - the client's own
+        """Return the client's, routed."""
+        found = _own(self, "messages")
+        self._br_open(found, "messages")
+        return found
+
+    @functools.cached_property
+    def beta(self) -> Any:  # noqa: ANN401 - the client's own
+        """Return the client's, with routed messages; its tool runner calls them turn by turn."""
+        found = _own(self, "beta")
+        self._br_open(found.messages, "beta.messages")
+        return found
+
+
+_CLIENTS: Mapping[str, type[_Routed]] = {
+    "Anthropic": _RoutedAnthropic,
+    "AsyncAnthropic": _RoutedAnthropic,
+    "AsyncOpenAI": _RoutedOpenAI,
+    "OpenAI": _RoutedOpenAI,
+}
+
+
 def _own(client: _Routed, name: str) -> Any:  # noqa: ANN401 - the client's own
     """Return a resource as the client's own class makes it; no thread sees it before it is routed."""
     return inspect.getattr_static(type(client._br_plain), name).func(client)  # noqa: SLF001 - one module
@@ -206,8 +232,14 @@ def _class_for(kind: Any) -> Any:  # noqa: ANN401 - classes, whose hash mypy doe
         "__qualname__": kind.__qualname__,
         "__doc__": kind.__doc__,
     }
-    return type(kind.__name__, (_Routed, kind), names)
+    return type(kind.__name__, (_CLIENTS[_base(kind).__name__], kind), names)
 
 
-def _is_openai(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "openai" and kind.__name__ in _CLIENTS
+def _base(kind: type) -> Any:  # noqa: ANN401 - the SDK's
+    """Return the SDK's own class that a client's class derives from; None where there is none."""
+    own = (base for base in kind.__mro__ if _sdk_of(base) in _SDKS)
+    return next((base for base in own if base.__name__ in _CLIENTS), None)
+
+
+def _sdk_of(kind: type) -> str:
+    return kind.__module__.partition(".")[0]

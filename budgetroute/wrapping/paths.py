@@ -11,7 +11,9 @@ _STORED: Final = frozenset({"files", "uploads"})
 _MODERATED: Final = "moderations"
 _OPENAI: Final = "api.openai.com"
 """Moderation is free here; other providers may ask money for it."""
-_STOPPING: Final = "cancel"
+_ENDINGS: Final = frozenset({"cancel", "count_tokens"})
+_VERSION: Final = "v1"
+"""Anthropic's paths begin with it."""
 _NOTES: Final = 3
 """Parts of `chat/completions/ID`: a change of a stored completion's metadata."""
 
@@ -35,8 +37,9 @@ def is_free(method: str, url: str, *, host: str) -> bool:
     if method.upper() in _READING:
         return True
     parts = [part for part in address.path.split("/") if part]
+    parts = parts[1:] if parts[:1] == [_VERSION] else parts
     if parts[:1] == [_MODERATED]:
         return host == _OPENAI or host.endswith(f".{_OPENAI}")
     if parts[:2] == ["chat", "completions"]:
         return len(parts) == _NOTES
-    return bool(parts) and (parts[0] in _STORED or parts[-1] == _STOPPING)
+    return bool(parts) and (parts[0] in _STORED or parts[-1] in _ENDINGS)
