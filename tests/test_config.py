@@ -597,11 +597,11 @@ def test_a_pipe_is_no_file(folder: Folder) -> None:
 def test_permission_denied_is_told(folder: Folder, monkeypatch) -> None:
     """A file that may not be read is an error with the remedy."""
 
-    def denied(self: Path, *_: object) -> None:
-        raise PermissionError(13, "Permission denied", str(self))
+    def denied(path: Path, *_: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
 
     folder.file.write_text(BUDGET)
-    monkeypatch.setattr(Path, "open", denied)
+    monkeypatch.setattr("budgetroute.files.os.open", denied)
     text = folder.error()
     assert f"{folder.file} cannot be read: permission denied" in text
     assert f"chmod u+r {folder.file}" in text
@@ -1262,9 +1262,10 @@ def test_origins_name_every_key(folder: Folder) -> None:
 
 def test_effective_shows_what_holds(folder: Folder) -> None:
     """`effective` lists key, value and origin, leaves out what is unset, and masks secrets."""
-    config = folder.load(
+    folder.file.write_text(
         f"{BUDGET}[models.m]\nparams = {{ api_key = 's3cret', top_p = 1, urls = ['http://a:s3cret@h'] }}\n"
     )
+    config = folder.load(env={"BUDGETROUTE_CONFIG": str(folder.file)})
     rows = {key: (value, origin) for key, value, origin in effective(config)}
     assert rows["budget.daily_usd"] == ("25.0", "budgetroute.toml")
     assert rows["pacing.mix"] == ("true", "default")

@@ -12,16 +12,19 @@ import io
 import json
 import math
 import re
+import struct
 import zipfile
+import zlib
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from budgetroute import files
 from budgetroute.errors import ProfileError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -41,6 +44,13 @@ _FOLD = {ord(digit): "0" for digit in "123456789"}
 _WORDLESS = re.compile(r"[^\w\s]|\n|len[1-9]\d*")
 SEPARATOR = "\t"
 ARRAYS = ("terms", "idf", "coef", "intercept", "meta")
+MAX_BYTES = 64 * 1024 * 1024
+"""Of the file, and of what it unpacks to; 80 times the shipped model."""
+_UNREADABLE = (
+    OSError, ValueError, EOFError, MemoryError, AttributeError, KeyError, TypeError, OverflowError,
+    RuntimeError, struct.error, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What zipfile and numpy raise for archives that are damaged, encrypted or made to harm."""
 
 
 def prepared(text: str) -> str:
@@ -84,7 +94,7 @@ class LinearClassifier:
         import numpy as np
 
         self.meta = _checked_meta(arrays, source)
-        names = bytes(arrays["terms"]).decode("utf-8").split(SEPARATOR)
+        names = arrays["terms"].tobytes().decode("utf-8").split(SEPARATOR)
         self.classes: tuple[str, ...] = tuple(self.meta["classes"])
         _check_shapes(arrays, terms=len(names), classes=len(self.classes), source=source)
         self._sublinear = bool(self.meta["sublinear"])
@@ -108,9 +118,11 @@ class LinearClassifier:
             ProfileError: if the file cannot be read or is not such a model.
         """
         try:
-            raw = Path(path).read_bytes()
+            raw, _ = files.read(path, most=MAX_BYTES)
         except OSError as err:
-            raise ProfileError(f"classifier {path}: cannot be read ({err}).") from err
+            raise ProfileError(
+                f"classifier {path}: cannot be read ({err.strerror or err})."
+            ) from err
         found = hashlib.sha256(raw).hexdigest()
         if sha256 is not None and found != sha256.lower():
             raise ProfileError(
@@ -183,9 +195,15 @@ def _read_arrays(raw: bytes, source: str) -> dict[str, NDArray[Any]]:
     import numpy as np
 
     try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+        if unpacked > MAX_BYTES:  # members are never read beyond the size they state
+            raise ProfileError(
+                f"classifier {source}: unpacks to {unpacked:,} bytes; at most {MAX_BYTES:,} are read."
+            )
         with np.load(io.BytesIO(raw), allow_pickle=False) as file:
             return {name: file[name] for name in ARRAYS if name in file}
-    except (OSError, ValueError, EOFError, MemoryError, AttributeError, zipfile.BadZipFile) as err:
+    except _UNREADABLE as err:
         raise ProfileError(
             f"classifier {source}: not an .npz of plain arrays ({err}); build it again with "
             f"budgetroute.classify.train.save_npz."
@@ -195,11 +213,7 @@ def _read_arrays(raw: bytes, source: str) -> dict[str, NDArray[Any]]:
 def _checked_meta(arrays: Mapping[str, NDArray[Any]], source: str) -> dict[str, Any]:
     if missing := [name for name in ARRAYS if name not in arrays]:
         raise ProfileError(f"classifier {source}: has no array {', '.join(missing)}.")
-    try:
-        meta: Any = json.loads(bytes(arrays["meta"]))
-        bytes(arrays["terms"]).decode("utf-8")
-    except ValueError as err:
-        raise ProfileError(f"classifier {source}: meta or terms are not text ({err}).") from err
+    meta = _texts(arrays, source)
     found = meta.get("format") if isinstance(meta, dict) else None
     if found != FORMAT:
         raise ProfileError(f"classifier {source}: format {found!r}, this package reads {FORMAT!r}.")
@@ -211,6 +225,19 @@ def _checked_meta(arrays: Mapping[str, NDArray[Any]], source: str) -> dict[str, 
     if not isinstance(meta.get("sublinear"), bool):
         raise ProfileError(f"classifier {source}: meta lacks sublinear = true or false.")
     return dict(meta)
+
+
+def _texts(arrays: Mapping[str, NDArray[Any]], source: str) -> Any:  # noqa: ANN401 - whatever JSON says
+    """Return `meta` decoded, after seeing that it and `terms` are bytes of text."""
+    for name in ("meta", "terms"):
+        if arrays[name].dtype != "uint8" or arrays[name].ndim != 1:
+            raise ProfileError(f"classifier {source}: {name} is no row of bytes.")
+    try:
+        meta = json.loads(arrays["meta"].tobytes())
+        arrays["terms"].tobytes().decode("utf-8")
+    except (ValueError, RecursionError) as err:
+        raise ProfileError(f"classifier {source}: meta or terms are not text ({err}).") from err
+    return meta
 
 
 def _check_shapes(

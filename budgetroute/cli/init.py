@@ -11,6 +11,7 @@ from zoneinfo import available_timezones
 
 from rich.text import Text
 
+from budgetroute import files
 from budgetroute.cli.console import emit, marked, out
 from budgetroute.cli.template import Written, config_text
 from budgetroute.cli.wording import counted, per_million, usd
@@ -164,18 +165,15 @@ def _check_name(name: str) -> None:
 
 def _write(target: Path, text: str, *, force: bool) -> None:
     """Write the file in one step, after seeing that it can be loaded."""
-    draft = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        draft.write_text(text, encoding="utf-8")
-        load_config(draft, env={})
-        _put(draft, target.resolve(), force=force)
+        with files.draft_of(target, text) as draft:
+            load_config(draft, env={})
+            _put(draft, target.resolve(), force=force)
     except OSError as err:
         raise ConfigError(
             f"{target} cannot be written: {err.strerror or err}. Run `budgetroute init` in a "
             "folder that you may write."
         ) from err
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _put(draft: Path, target: Path, *, force: bool) -> None:

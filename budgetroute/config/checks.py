@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfoNotFoundError, available_timezones
 
 from budgetroute.config.limit_checks import check_limits
 from budgetroute.config.origins import DEFAULT, Leaves, Origin
-from budgetroute.config.wording import closest, did_you_mean, dotted, found, masked
+from budgetroute.config.wording import closest, did_you_mean, dotted, found, masked, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,16 +25,31 @@ _OWN_KEYS = {
     "messages": "the call itself",
 }
 """Parameters that are parts of an action → where they are said."""
+_WHERE_TO = re.compile(
+    r"api_?(base|key|type|version)|base_url|ur[il]$|endpoint|host|prox(y|ies)|headers|client|provider"
+    r"|transport|deployment|organi[sz]ation|^project|ssl|cert|token$|secret|passw|credential|auth"
+    r"|^(aws|azure|google|sagemaker|vertex|watsonx)_|fallbacks|model_list|callback|logger",
+    re.IGNORECASE,
+)
+"""Parameters that say where prompts and keys are sent, or on whose account."""
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
-def check(config: Config, leaves: Leaves) -> None:
-    """Raise ConfigError for the first rule between keys that does not hold."""
+def check(config: Config, leaves: Leaves, *, is_named: bool) -> None:
+    """Raise ConfigError for the first rule between keys that does not hold.
+
+    Args:
+        config: the configuration.
+        leaves: where its values come from.
+        is_named: its file was named, not found by searching.
+    """
     _check_zone(config, leaves)
     _check_hard_cap(config, leaves)
     check_limits(config, leaves)
     _check_lambda(config.pacing, leaves)
     _check_params(config, leaves)
+    if not is_named:
+        _check_addresses(config, leaves)
     for path, names in _model_lists(config):
         _check_models(names, config, path=path, leaves=leaves)
     for name, route in config.routes.items():
@@ -145,6 +160,24 @@ def _check_params(config: Config, leaves: Leaves) -> None:
                 problem = f"holds {name}, which would be sent in place of what is chosen and held"
                 advice = f"Take it out; {_OWN_KEYS[name]} says it."
                 raise _origin(leaves, path).refuse(path, problem, advice)
+
+
+def _check_addresses(config: Config, leaves: Leaves) -> None:
+    """Refuse addresses and credentials in a file that was found by searching.
+
+    Whoever works in a folder that came from elsewhere would send prompts and keys to its author.
+    """
+    for model, table in config.models.items():
+        path = ("models", model, "params")
+        origin = _origin(leaves, path)
+        for name in table.params:
+            if origin.kind == "file" and _WHERE_TO.search(name):
+                problem = (
+                    f"holds {quoted(name)}, which says where prompts and keys are sent, in a file that "
+                    "was only found by searching"
+                )
+                advice = f"Name the file if it is yours: BUDGETROUTE_CONFIG={origin.name}"
+                raise origin.refuse(path, problem, f"{advice}, or say it in code.")
 
 
 def _model_lists(config: Config) -> Iterator[tuple[KeyPath, tuple[str, ...]]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from budgetroute import files
 from budgetroute.config.origins import Origin
 from budgetroute.errors import ConfigError
 
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 FILE = "budgetroute.toml"
 PYPROJECT = "pyproject.toml"
 MAX_BYTES = 1_000_000
+MAX_PARTS = 32
+"""Parts of a dotted key; the parser's time grows with their square, a minute for a file of one key."""
 _TABLE = ("tool", "budgetroute")
+_PART = rb"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*"""
+_ENDLESS_KEY = re.compile(rb"(?:^|[\[{,])[ \t]*(?:" + _PART + rb"){%d}" % MAX_PARTS, re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +106,17 @@ def _our_table(path: Path, data: bytes) -> ConfigFile | None:
 def _read(path: Path) -> tuple[bytes, int]:
     """Return a file's bytes and its owner's id; links are followed."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise ConfigError(_not_a_file(path))
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-            owner = os.fstat(file.fileno()).st_uid
-    except (OSError, ValueError) as err:
-        raise ConfigError(_unreadable(path, err)) from err
-    if len(data) > MAX_BYTES:
+        data, known = files.read(path, most=MAX_BYTES)
+    except files.NotAFileError as err:
+        raise ConfigError(_not_a_file(path)) from err
+    except files.TooLargeError as err:
         raise ConfigError(
             f"{path} is larger than {MAX_BYTES:,} bytes, which no configuration needs. Name the "
             "right file, or move large tables out of it."
-        )
-    return data, owner
+        ) from err
+    except OSError as err:
+        raise ConfigError(_unreadable(path, err)) from err
+    return data, known.st_uid
 
 
 def _not_a_file(path: Path) -> str:
@@ -122,7 +125,7 @@ def _not_a_file(path: Path) -> str:
     return f"{path} is a device or pipe, not a file. Name a regular file."
 
 
-def _unreadable(path: Path, err: OSError | ValueError) -> str:
+def _unreadable(path: Path, err: OSError) -> str:
     if isinstance(err, FileNotFoundError):
         dangling = " (a link to nothing)" if path.is_symlink() else ""
         return (
@@ -131,8 +134,7 @@ def _unreadable(path: Path, err: OSError | ValueError) -> str:
         )
     if isinstance(err, PermissionError):
         return f"{path} cannot be read: permission denied. Run `chmod u+r {path}` as its owner."
-    why = err.strerror if isinstance(err, OSError) else str(err)
-    return f"{path} cannot be read: {why}. Name a readable file."
+    return f"{path} cannot be read: {err.strerror}. Name a readable file."
 
 
 def _refuse_foreign(path: Path, owner: int) -> None:
@@ -149,6 +151,12 @@ def _refuse_foreign(path: Path, owner: int) -> None:
 
 def _tables(path: Path, data: bytes) -> Mapping[str, object]:
     """Parse TOML; raises ConfigError with the line."""
+    if endless := _ENDLESS_KEY.search(data):
+        line = data[: endless.start()].count(b"\n") + 1
+        raise ConfigError(
+            f"{path} has a key of more than {MAX_PARTS} parts in line {line}, which no configuration "
+            "needs. Write plain tables."
+        )
     try:
         return tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as err:

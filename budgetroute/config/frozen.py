@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from budgetroute.config.wording import without_secrets
+
 
 class FrozenDict(dict[str, Any]):
     """A dict whose contents are set once; it pickles, copies and encodes like any dict."""
@@ -14,6 +16,10 @@ class FrozenDict(dict[str, Any]):
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
+
+    def __repr__(self) -> str:
+        """Show the contents with secrets hidden: a config stands in tracebacks and logs."""
+        return repr(without_secrets(self))
 
     def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
         return FrozenDict, (dict(self),)

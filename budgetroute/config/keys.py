@@ -52,7 +52,7 @@ PriceTable: TypeAlias = Annotated[
 ]
 """Checked where prices are made; here only that it is a table of finite numbers."""
 
-NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$(?!\n)"  # Python's `$` would let a last line break pass
 DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?[smh]?$"
 PATTERNS = {
     NAME_PATTERN: "a string made of a-z, 0-9, `.`, `_` and `-`, beginning with a letter or digit, "

@@ -60,7 +60,7 @@ def load_config(
     add_default(leaves, _NAME, named_after(folder))
     _place_store(leaves, folder=folder, env=env)
     config = build(leaves, source=file.path if file else None, folder=folder)
-    check(config, leaves)
+    check(config, leaves, is_named=bool(path or env.get(CONFIG)))
     return config
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from budgetroute.config.shape import keys_of, table_of
-from budgetroute.config.wording import dotted, is_secret, masked, toml
+from budgetroute.config.wording import dotted, toml, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 def effective(config: Config) -> list[tuple[str, str, str]]:
     """Return (dotted key, value as TOML, origin) of every key that has a value."""
     return [
-        (dotted(path), toml(_masked(value)), config.origins[dotted(path)])
+        (dotted(path), toml(without_secrets(value)), config.origins[dotted(path)])
         for path, value in _values(config, ())
         if value is not None and value not in ((), {})
     ]
@@ -36,12 +35,3 @@ def _values(struct: Struct, above: KeyPath) -> Iterator[tuple[KeyPath, object]]:
                 yield from _values(inner, (*path, entry))
         else:
             yield path, value
-
-
-def _masked(value: object) -> object:
-    """Hide what looks like a secret, by its key or as part of an address."""
-    if isinstance(value, Mapping):
-        return {name: "***" if is_secret(name) else _masked(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_masked(part) for part in value]
-    return masked(value) if isinstance(value, str) else value

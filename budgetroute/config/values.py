@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import msgspec
 from budgetroute.config.frozen import frozen
 from budgetroute.config.keys import DURATION, DURATION_PATTERN, ONE_OR_MANY
 from budgetroute.config.shape import example_of, has_mark
-from budgetroute.config.wording import did_you_mean, expected, found
+from budgetroute.config.wording import did_you_mean, expected, found, toml
 
 if TYPE_CHECKING:
     from msgspec.structs import FieldInfo
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from budgetroute.config.shape import KeyPath
     from budgetroute.errors import ConfigError
 
+_SHOWN = 20
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -101,8 +103,11 @@ def _mistyped(value: object, field: FieldInfo, *, path: KeyPath, origin: Origin)
 def _refuse_repeats(read: object, *, path: KeyPath, origin: Origin) -> None:
     if not isinstance(read, tuple):
         return
-    for index, part in enumerate(read):
-        if part in read[:index]:
-            kept = [one for i, one in enumerate(read) if one not in read[:i]]
-            problem = f"lists {found(part)} twice"
-            raise origin.refuse(path, problem, origin.advice(path, kept))
+    once = {toml(part): part for part in reversed(read)}
+    if len(once) < len(read):
+        twice, _ = Counter(map(toml, read)).most_common(1)[0]
+        problem = f"lists {found(once[twice])} twice"
+        kept = list(once.values())[::-1]
+        is_short = len(kept) <= _SHOWN
+        advice = origin.advice(path, kept) if is_short else "Take one of the two out."
+        raise origin.refuse(path, problem, advice)

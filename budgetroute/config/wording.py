@@ -10,13 +10,14 @@ from typing import Any
 from budgetroute.config.keys import PATTERNS
 
 _SECRET_KEY = re.compile(
-    r"(api_?key|secret|passw|authori[sz]ation|credential|access_token|auth_token|bearer)",
+    r"(api[-_]?key|secret|passw|pwd|authori[sz]ation|credential|bearer|cookie|private|signature"
+    r"|(?:access|auth|id|refresh|session)[-_]?token|(?:^|[-_.])(?:auth|key|token)$)",
     re.IGNORECASE,
 )
-_USERINFO = re.compile(r"://.*@", re.DOTALL)
-_SECRET_QUERY = re.compile(
-    r"([?&][^=&]*(?:pass|token|secret|key|auth)[^=&]*=)[^&#\s]*", re.IGNORECASE
-)
+_QUERY = re.compile(
+    r"([?&][^=&?]*=)([^&#\s]*)"
+)  # each part is looked at once, however many there are
+_SECRET_QUERY = re.compile(r"pass|token|secret|key|auth", re.IGNORECASE)
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST = 80
 _NOUNS = {
@@ -113,7 +114,28 @@ def masked(text: str) -> str:
     >>> masked("redis://me:pw@host:6379/0"), masked("memory:")
     ('redis://***@host:6379/0', 'memory:')
     """
-    return _SECRET_QUERY.sub(r"\1***", _USERINFO.sub("://***@", text))
+    head, scheme, rest = text.partition("://")
+    _, at, host = rest.rpartition("@")
+    shown = f"{head}{scheme}***@{host}" if at else text
+    return _QUERY.sub(
+        lambda part: part[1] + ("***" if _SECRET_QUERY.search(part[1]) else part[2]), shown
+    )
+
+
+def without_secrets(value: object) -> object:
+    """Hide what looks like a secret, by its key or as part of an address.
+
+    >>> without_secrets({"extra_headers": {"x-api-key": "sk-1", "user": "me"}})
+    {'extra_headers': {'x-api-key': '***', 'user': 'me'}}
+    """
+    if isinstance(value, Mapping):
+        return {
+            name: "***" if is_secret(str(name)) else without_secrets(part)
+            for name, part in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [without_secrets(part) for part in value]
+    return masked(value) if isinstance(value, str) else value
 
 
 def expected(schema: Mapping[str, Any]) -> str:

@@ -7,12 +7,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from budgetroute import files
 from budgetroute.errors import ProfileError
 from budgetroute.profiles.reading import MAX_BYTES, parse_profile
 from budgetroute.profiles.writing import dump_profile
 
 if TYPE_CHECKING:
     from budgetroute.records import Profile
+
+MAX_CLASSIFIER_BYTES = 64 * 1024 * 1024
 
 
 def load_profile(name_or_path: str | os.PathLike[str], *, base: Path | None = None) -> Profile:
@@ -27,7 +30,7 @@ def load_profile(name_or_path: str | os.PathLike[str], *, base: Path | None = No
         ProfileError: it is missing, too large or malformed.
     """
     path = profile_path(name_or_path, base=base)
-    return parse_profile(_content(path), origin=str(path))
+    return parse_profile(_content(path, most=MAX_BYTES), origin=str(path))
 
 
 def profile_path(name_or_path: str | os.PathLike[str], *, base: Path | None = None) -> Path:
@@ -70,7 +73,7 @@ def classifier_path(
         return None
     home = profile_path(name_or_path, base=base)
     path = home.parent / profile.classifier.name
-    found = hashlib.sha256(_content(path)).hexdigest()
+    found = hashlib.sha256(_content(path, most=MAX_CLASSIFIER_BYTES)).hexdigest()
     if found != profile.classifier.sha256:
         raise ProfileError(
             f"profile {home}: classifier: {path} has sha256 {found}, the profile was made with "
@@ -81,12 +84,10 @@ def classifier_path(
 
 def save_profile(profile: Profile, path: Path) -> None:
     """Write a profile; a reader sees the old file or the new one, never half of it."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        draft.write_text(dump_profile(profile), encoding="utf-8")
-        draft.replace(path)
+        with files.draft_of(path, dump_profile(profile)) as draft:
+            draft.replace(path)
     except OSError as err:
-        draft.unlink(missing_ok=True)
         raise ProfileError(f"profile {path}: cannot be written: {err.strerror or err}") from err
 
 
@@ -96,11 +97,8 @@ def _shipped_folder() -> Path:
     return in_wheel if in_wheel.is_dir() else here.parent / "profiles"
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, *, most: int) -> bytes:
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise ProfileError(f"profile {path}: {size} bytes; at most {MAX_BYTES} are read")
-        return path.read_bytes()
+        return files.read(path, most=most)[0]
     except OSError as err:
         raise ProfileError(f"profile {path}: cannot be read: {err.strerror or err}") from err

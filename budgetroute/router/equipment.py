@@ -141,11 +141,14 @@ class Equipment:
     def _text_model(self, route: str) -> LinearClassifier | None:
         name = self._profile_name(route)
         if name not in self._models:
-            said = self.config.classify.model
+            said, profile = self.config.classify.model, self.profile(route)
             path = (
                 self.config.resolve(said)
                 if said
-                else classifier_path(self.profile(route), name, base=self.config.folder)
+                else classifier_path(profile, name, base=self.config.folder)
             )
-            self._models[name] = None if path is None else LinearClassifier.load(path)
+            digest = profile.classifier.sha256 if profile.classifier and not said else None
+            self._models[name] = (
+                None if path is None else LinearClassifier.load(path, sha256=digest)
+            )
         return self._models[name]
