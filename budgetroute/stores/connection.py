@@ -46,8 +46,10 @@ _ADVICE = {
 }
 _YIELDS = 16
 """Tries in which a waiter only lets others run: a transaction is shorter than the least sleep."""
-_FIRST_PAUSE_S = 0.0001
-_LONGEST_PAUSE_S = 0.0005
+_LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.0001, 0.01
+_SHARE = 1 / 8
+"""Of the time waited so far, a waiter sleeps this much more: 200 that poll at a fixed pace would keep
+the one that holds the lock from running."""
 _let_others_run = getattr(os, "sched_yield", None) or (lambda: time.sleep(0))
 _inherited: list[sqlite3.Connection] = []
 
@@ -138,23 +140,23 @@ def patiently(operation: Callable[[], T], *, patience_s: float, path: Path) -> T
     Raises:
         StoreError: it stayed locked for longer than `patience_s` (retryable).
     """
-    deadline: float | None = None
-    pause, tries = _FIRST_PAUSE_S, 0
+    begun, tries = 0.0, 0
     while True:
         try:
             return operation()
         except sqlite3.OperationalError as err:
             if _code(err) not in _BUSY:
                 raise
-            deadline = deadline or time.monotonic() + patience_s
-            if time.monotonic() >= deadline:
+            now = time.monotonic()
+            begun = begun or now
+            if now - begun >= patience_s:
                 raise locked_out(path, patience_s) from err
         tries += 1
         if tries <= _YIELDS:
             _let_others_run()
         else:
-            time.sleep(pause * _jitter())
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = max(_LEAST_PAUSE_S, (now - begun) * _SHARE)
+            time.sleep(min(pause, _LONGEST_PAUSE_S) * _jitter())
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
