@@ -28,6 +28,7 @@ Tell: TypeAlias = "Callable[[LimitWarning], None]"
 _PLAIN = re.compile(r"[^\s\"=\\]+")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 _GATED_SHOWN = 3
+_WHOLE = "day"  # name of the scope that λ is of where nothing else is said
 _BOUNDS = {
     "2·e_max": "upper, twice the best reward per dollar: only the cheapest actions are bought",
     "e_min/2": "lower, half the least reward per dollar: more money than the traffic can use",
@@ -170,6 +171,8 @@ def _virtual(decision: Decision) -> dict[str, object]:
 
 def _on_limits(decision: Decision) -> dict[str, object]:
     fields: dict[str, object] = {}
+    if decision.priced_by != _WHOLE:
+        fields["priced_by"] = decision.priced_by
     if decision.bound_by:
         fields["bound_by"] = decision.bound_by
     if decision.degraded:
@@ -241,6 +244,8 @@ def stepped_fields(seen: Mapping[str, object]) -> dict[str, object]:
         "to": f"{price:.4g}",
         "window": seen.get("window"),
     }
+    if seen.get("scope", _WHOLE) != _WHOLE:
+        fields["limit"] = seen["scope"]
     if limit:
         fields["spent"] = f"{_number(seen.get('settled')) / limit:.1%}"
     fields["elapsed"] = f"{_number(seen.get('elapsed')):.1%}"

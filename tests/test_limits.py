@@ -514,3 +514,24 @@ def test_days_of_23_and_25_hours(any_world):
         assert caught.value.resets_at == begin + timedelta(hours=hours)
         any_world.pass_time(microseconds=1)
         spend(router, tags={"user": "ann"})
+
+
+def test_a_key_is_the_same_in_every_process(world):
+    """What a limit selects is written in order: sets are ordered differently in each process."""
+    router = limited(
+        world,
+        f"[limits.a]\nmatch = {{ team = {[f't{n}' for n in range(20)][::-1]} }}\ndaily_usd = 1\n",
+    )
+    (rule,) = router.till.scopes.rules
+    assert json.loads(rule.selection) == [None, [["team", sorted(f"t{n}" for n in range(20))]]]
+
+
+def test_without_the_key_a_user_cannot_be_looked_up(tmp_path, clock):
+    """Two stores hash the same value differently: knowing the method and the ledger is not enough."""
+    scopes = set()
+    for _ in range(2):
+        world = World(tmp_path, clock, MemoryStore(clock))
+        router = limited(world, '[limits.users]\nper = "user"\ndaily_usd = 1\n')
+        scopes |= {spend(router, tags={"user": "ann"}).slots[1].scope}
+    first, second = scopes
+    assert first.rpartition("#")[2] != second.rpartition("#")[2]

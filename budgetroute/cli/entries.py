@@ -86,6 +86,7 @@ class Decided(Struct, frozen=True):
     gamma: dict[str, float] = {}
     gated: dict[str, tuple[str, ...]] = {}
     bound: Bound | None = None
+    priced_by: str = "day"
     degraded: bool = False
     why: str = ""
     baseline: Other | None = None

@@ -90,7 +90,11 @@ def _before(found: Story) -> Iterator[tuple[str, RenderableType]]:
     if record.input_tokens is not None:
         yield "Request", _request(found)
     if record.price is not None:
-        yield "λ", f"{figure(record.price)} per $: {worth(record.price)} then{_drawn(record)}"
+        yield (
+            "λ",
+            f"{figure(record.price)} per $: {worth(record.price)} then{_drawn(record)}"
+            + _whose(record),
+        )
     if (gamma := record.gamma.get(found.chosen or "")) is not None:
         yield (
             "γ",
@@ -114,6 +118,11 @@ def _drawn(record: Decided) -> str:
     low, high, _ = record.plan
     other = high if record.price == low else low
     return f"{text}, else λ {figure(other)}"
+
+
+def _whose(record: Decided) -> str:
+    """Say whose λ it is where it is not the budget's."""
+    return "" if record.priced_by == "day" else f"; the price of limit {plain(record.priced_by)}"
 
 
 def _request(found: Story) -> str:

@@ -132,6 +132,7 @@ class Story:
             if record.plan is None
             else dict(zip(("lambda_low", "lambda_high", "share_low"), record.plan, strict=True)),
             "gamma": record.gamma.get(self.chosen or "", 1.0),
+            "priced_by": record.priced_by,
             "floor": record.floor,
             "fallback": record.fallback or None,
             "chosen": self.chosen,

@@ -63,6 +63,7 @@ class Standing:
         stepped_at: when λ was last set; None before the first call.
         caps: the limits that are shown, the paced day first.
         each: (name, in words) of limits that are one of many, where no call was asked for.
+        prices: name → λ of limits that are paced by themselves.
         is_of_call: the limits are those that one kind of call counts in.
         bought: actions used today, most used first.
         looked_at: attempts of today that `bought` was made from.
@@ -79,6 +80,7 @@ class Standing:
     stepped_at: datetime | None
     caps: tuple[LimitStatus, ...]
     each: tuple[tuple[str, str], ...]
+    prices: Mapping[str, float]
     is_of_call: bool
     bought: tuple[Bought, ...]
     looked_at: int
@@ -114,6 +116,7 @@ class Standing:
             "plan": self.planned.to_json(),
             "limits": [cap.to_json() for cap in self.caps],
             "limits_each": dict(self.each),
+            "limits_shadow_price": dict(self.prices),
             "actions": [_bought_json(line) for line in self.bought],
             "actions_from_attempts": self.looked_at,
             "actions_are_partial": self.is_partial,
@@ -150,6 +153,7 @@ def standing(
         stepped_at=None if plan is None else time_from_micros(plan.made_at).astimezone(zone),
         caps=_caps(router, at, route, tags),
         each=() if is_of_call else tuple(_each(router.cash.scopes.rules)),
+        prices=router.paces.prices(),
         is_of_call=is_of_call,
         bought=_bought(today),
         looked_at=len(today),

@@ -155,7 +155,7 @@ def _lines(seen: Standing) -> Iterator[tuple[str, RenderableType]]:
     yield "Calls", calls
     yield from benefit_lines(status)
     for cap in others:
-        notes = [_window(cap), _noted(cap), _reset(cap, seen)]
+        notes = [_window(cap), _noted(cap), _priced(cap, seen), _reset(cap, seen)]
         yield _label(cap), _bar(cap, " · ".join(note for note in notes if note))
     for name, text in seen.each:
         yield plain(name), f"{plain(text)} (status --tag shows one)"
@@ -176,6 +176,11 @@ def _noted(cap: LimitStatus) -> str:
         return "soft"
     degrades = cap.hard_usd is not None and cap.hard_usd > cap.limit_usd
     return f"degrades up to {usd(cap.hard_usd or 0.0)}" if degrades else ""
+
+
+def _priced(cap: LimitStatus, seen: Standing) -> str:
+    price = seen.prices.get(cap.name) if cap.window == "day" else None
+    return "" if price is None else f"λ {figure(price)}"
 
 
 def _reset(cap: LimitStatus, seen: Standing) -> str:

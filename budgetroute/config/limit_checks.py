@@ -71,7 +71,6 @@ def _on_pace(limit: LimitConfig, table: str) -> Iterator[tuple[str, str, str]]:
         yield "calls_per_day", "is said of a limit that is not paced", "Write `pace = true` too."
     if not limit.pace:
         return
-    yield "pace", "is true, which is not in this version", "Take `pace` out."
     if limit.per is not None:
         problem = f"is true for one limit per {found(limit.per)}, which would need a plan for each"
         advice = "Take `pace` out, or name the calls with `match` instead of `per`."

@@ -74,8 +74,8 @@ class LimitConfig(Struct, frozen=True, kw_only=True):
     calls_per_day: Annotated[
         Positive | None,
         key(
-            "How many calls a day to expect, with `pace`. Left out: the budget's, in proportion to "
-            "the money.",
+            "How many calls a day to expect, with `pace`, before traffic has been seen. Left out: the "
+            "budget's, as if all calls counted.",
             eg=500,
         ),
     ] = None

@@ -17,8 +17,17 @@ from budgetroute.pacing.dual import (
     warmup_allowance,
     warmup_mark,
 )
-from budgetroute.pacing.plans import Bound, PaceView, PacingPlan, PacingRule, evenly
-from budgetroute.pacing.program import Group, Program, fill, floor_cost, prepare, solve, span
+from budgetroute.pacing.plans import Bound, PaceView, PacingPlan, PacingRule, dearest, evenly
+from budgetroute.pacing.program import (
+    Group,
+    Program,
+    capped,
+    fill,
+    floor_cost,
+    prepare,
+    solve,
+    span,
+)
 from budgetroute.pacing.solving import days_ahead, resolved, solving_due
 
 __all__ = [
@@ -30,7 +39,9 @@ __all__ = [
     "PacingPlan",
     "PacingRule",
     "Program",
+    "capped",
     "days_ahead",
+    "dearest",
     "due",
     "evenly",
     "fill",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from budgetroute.units import Pico
 
@@ -97,6 +98,31 @@ class PacingPlan:
         if self.low == self.high:
             return self.high, 1.0
         return (self.low, self.share) if draw < self.share else (self.high, 1.0 - self.share)
+
+
+def dearest(plans: Sequence[PacingPlan], draw: float) -> tuple[float, float, int]:
+    """Return (λ, probability of that λ, place of its plan): the dearest price of several scopes.
+
+    All plans are drawn from with one number in [0, 1).
+
+    >>> dearest([PacingPlan(1.0, 3.0, share=0.5), PacingPlan(2.0, 2.0)], 0.2)
+    (2.0, 0.5, 1)
+    >>> dearest([PacingPlan(1.0, 3.0, share=0.5), PacingPlan(2.0, 2.0)], 0.7)
+    (3.0, 0.5, 0)
+    """
+    if len(plans) == 1:
+        return (*plans[0].price(draw), 0)
+    price, place = _highest(plans, draw)
+    cuts = sorted({0.0, 1.0, *[min(1.0, max(0.0, plan.share)) for plan in plans]})
+    spans = pairwise(cuts)
+    chance = sum(end - start for start, end in spans if _highest(plans, start)[0] == price)
+    return price, chance, place
+
+
+def _highest(plans: Sequence[PacingPlan], draw: float) -> tuple[float, int]:
+    prices = [plan.price(draw)[0] for plan in plans]
+    price = max(prices)
+    return price, prices.index(price)
 
 
 def evenly(start: float, end: float) -> float:

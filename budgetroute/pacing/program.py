@@ -13,6 +13,8 @@ from budgetroute.pacing.plans import UNSOLVED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from budgetroute.pacing.plans import PacingPlan
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -64,6 +66,30 @@ def prepare(curves: Sequence[Sequence[tuple[float, float]]]) -> Program:
         bought += [(efficiency, group, extra) for efficiency, extra, _ in steps(vertices)]
     bought.sort(key=itemgetter(0), reverse=True)
     return Program(tuple(floors), tuple(bought))
+
+
+def capped(
+    points: Sequence[tuple[float, float]], plan: PacingPlan
+) -> tuple[tuple[float, float], ...]:
+    """Return (cost, reward) points without what requests that pay at least this plan's price skip.
+
+    Between its two prices the plan's mix is the dearest point that is left.
+
+    >>> curve = ((0.001, 0.5), (0.002, 0.8), (0.01, 0.9))
+    >>> capped(curve, PacingPlan(low=20.0, high=20.0))
+    ((0.001, 0.5), (0.002, 0.8))
+    """
+    dear, cheap = (_best(points, price) for price in (plan.low, plan.high))
+    kept = tuple(point for point in points if point[0] <= cheap[0])
+    share = 0.0 if plan.low == plan.high else plan.share
+    if dear == cheap or share <= 0.0:
+        return kept
+    cost, reward = (share * d + (1.0 - share) * c for d, c in zip(dear, cheap, strict=True))
+    return (*kept, (cost, reward))
+
+
+def _best(points: Sequence[tuple[float, float]], price: float) -> tuple[float, float]:
+    return max(points, key=lambda point: (point[1] - price * point[0], -point[0]))
 
 
 def fill(program: Program, counts: Sequence[float], budget: float) -> tuple[float, float, float]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from budgetroute import pacing
 from budgetroute.errors import BudgetRouteError, NoEligibleAction, ProfileError
 from budgetroute.records import Decision, Pins
+from budgetroute.router.paced import mark_of
 from budgetroute.router.picks import Pick, decision_of
 from budgetroute.router.slate import NO_RANKING, Sizing
 from budgetroute.router.solver import Curve
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from budgetroute.router.equipment import Equipment
     from budgetroute.router.lanes import Lane
     from budgetroute.router.overheads import Overheads
+    from budgetroute.router.paced import Paces
     from budgetroute.router.paces import Pace
     from budgetroute.router.slate import Ranking, Slate
     from budgetroute.units import Pico
@@ -62,20 +64,21 @@ class Chooser:
 
     Args:
         equipment: lanes by route.
-        pace: the shadow price.
+        paces: the shadow prices.
         overheads: what functions add to prompts.
         crossings: worst cases that were crossed lately.
     """
 
     def __init__(
-        self, equipment: Equipment, pace: Pace, *, overheads: Overheads, crossings: Crossings
+        self, equipment: Equipment, paces: Paces, *, overheads: Overheads, crossings: Crossings
     ) -> None:
         self.equipment = equipment
-        self.pace = pace
+        self.paces = paces
+        self.pace = paces.main
         self.overheads = overheads
         self.crossings = crossings
         self.strict = equipment.config.strict
-        self._floor: tuple[float, int] | None = None
+        self._floors: dict[str, tuple[float, int]] = {}
         self._sizes: dict[str, MeanSize] = {}
 
     def pick(self, request: Request, draw: float, at: int) -> Pick:
@@ -103,7 +106,7 @@ class Chooser:
         sizing = _raised(sizing, request.route, self.crossings.last_seen)
         plan = self.pace.last_seen()
         try:
-            pick = self._unheld(lane, request, sizing, draw, plan)
+            pick = self._unheld(lane, request, sizing, draw)
         except ROUTING_FAILURES as err:
             pick = self._fallen_back(lane, request, sizing, err, plan)
         at = micros_from_time(self.pace.store.now())
@@ -130,14 +133,15 @@ class Chooser:
     def _routed(self, lane: Lane, request: Request, sizing: Sizing, draw: float, at: int) -> Pick:
         weights, by = lane.chain.classify(request)
         eligible = lane.eligible(request, weights[0][0])
-        group = self._grouped(request, sizing, weights[0][0], eligible.slate)
+        paces = self.paces.of(request)
+        group = self._grouped(paces, request, sizing, weights[0][0], eligible.slate)
         rank = partial(eligible.slate.rank, weights, sizing, floor=request.floor)
-        plan = self.pace.current(at, lambda calls: self._curves(lane, request, calls))
-        price, propensity = plan.price(draw)
+        plans = [p.current(at, lambda calls: self._curves(lane, request, calls)) for p in paces]
+        price, propensity, dearest = pacing.dearest(plans, draw)
         ranking = rank(price=price)
-        is_held_back = not self._is_warm(ranking, plan, at)
-        if is_held_back:  # 1.5 × its share is bought: λ's ceiling
-            price, propensity = 2 * plan.e_max or CHEAPEST, 1.0
+        cold = self._cold(ranking, paces, plans, at)
+        if cold is not None:  # 1.5 × its share is bought: λ's ceiling
+            price, propensity, dearest = 2 * plans[cold].e_max or CHEAPEST, 1.0, cold
             ranking = rank(price=price)
         self._check(lane, request, ranking)
         return Pick(
@@ -148,22 +152,22 @@ class Chooser:
             classified_by=by,
             price=price,
             propensity=propensity,
-            plan_steps=plan.steps,
-            guard=self._guard(ranking, at),
+            plan_steps=plans[dearest].steps,
+            guards={pace.slot(at): self._guard(pace, ranking, at) for pace in paces},
+            priced_by=paces[dearest].name,
             reasons=eligible.reasons,
             gated=eligible.gated,
             slate=eligible.slate,
             group=group,
-            is_held_back=is_held_back,
-            plan=plan,
+            is_held_back=cold is not None,
+            plan=plans[dearest],
         )
 
-    def _unheld(
-        self, lane: Lane, request: Request, sizing: Sizing, draw: float, plan: PacingPlan | None
-    ) -> Pick:
+    def _unheld(self, lane: Lane, request: Request, sizing: Sizing, draw: float) -> Pick:
         weights, by = lane.chain.classify(request)
         eligible = lane.eligible(request, weights[0][0])
-        price, propensity = (CHEAPEST, 1.0) if plan is None else plan.price(draw)
+        plans = [plan for p in self.paces.seen(request) if (plan := p.last_seen()) is not None]
+        price, propensity, _ = pacing.dearest(plans, draw) if plans else (CHEAPEST, 1.0, 0)
         ranking = eligible.slate.rank(weights, sizing, price=price, floor=request.floor)
         self._check(lane, request, ranking)
         return Pick(
@@ -171,32 +175,46 @@ class Chooser:
             reasons=eligible.reasons, gated=eligible.gated, slate=eligible.slate,
         )  # fmt: skip
 
-    def _grouped(self, request: Request, sizing: Sizing, prompt_type: str, slate: Slate) -> str:
-        """Return the request's group, and let the solver know its curve."""
+    def _grouped(
+        self,
+        paces: Sequence[Pace],
+        request: Request,
+        sizing: Sizing,
+        prompt_type: str,
+        slate: Slate,
+    ) -> str:
+        """Return the request's group, and let the solvers know its curve."""
         group = group_of(self.pace.app, request, prompt_type)
+        group += "".join([mark_of(pace.scope) for pace in paces[1:]])
         if self.pace.solver is not None:
             counted = sizing.size.tokens + sizing.size.framing + sizing.expected_overhead
             size = self._sizes.setdefault(group, MeanSize())
             size.add(max(0.0, counted))
             if size.seen % _SERVED_EVERY == 1:
                 tokens, calls = size.rounded, request.calls
-                self.pace.solver.serves(
-                    group,
-                    (id(slate), tokens, calls),
-                    lambda: Curve(slate.curve(prompt_type, tokens), calls),
-                )
+                for solver in [pace.solver for pace in paces if pace.solver is not None]:
+                    solver.serves(
+                        group,
+                        (id(slate), tokens, calls),
+                        lambda: Curve(slate.curve(prompt_type, tokens), calls),
+                    )
         return group
 
     def _curves(self, lane: Lane, request: Request, calls: float) -> Sequence[Group]:
         """Return so many calls with the curves of what this route can send in general."""
         return self.equipment.groups(calls, lane.open_to(request), route=lane.name)
 
-    def _is_warm(self, ranking: Ranking, plan: PacingPlan, at: int) -> bool:
-        """Say whether the best candidate is within what warm-up may buy in this period."""
-        allowance = self.pace.allowance(plan, at)
-        if allowance is None or not ranking.best:
-            return True
-        return pico_estimate(ranking.best[0].cost) <= allowance
+    def _cold(
+        self, ranking: Ranking, paces: Sequence[Pace], plans: Sequence[PacingPlan], at: int
+    ) -> int | None:
+        """Return the place of a scope whose warm-up may not buy the best candidate; None = none."""
+        for place, (pace, plan) in enumerate(zip(paces, plans, strict=True)):
+            allowance = pace.allowance(plan, at)
+            if allowance is None or not ranking.best:
+                continue
+            if pico_estimate(ranking.best[0].cost) > allowance:
+                return place
+        return None
 
     def _check(self, lane: Lane, request: Request, ranking: Ranking) -> None:
         if not ranking.best:
@@ -208,12 +226,13 @@ class Chooser:
                 f"{best.action.label} at {best.reward:.3f}. Lower the floor, or add better models."
             )
 
-    def _guard(self, ranking: Ranking, at: int) -> Pico:
+    def _guard(self, pace: Pace, ranking: Ranking, at: int) -> Pico:
         """Return what must stay free: 1.5 × the traffic to come at its mean cheapest cost."""
-        mean, count = self._floor or (pacing.floor_cost(self.pace.curves(1.0)), _FLOOR_PRIOR)
+        known = self._floors.get(pace.scope)
+        mean, count = known or (pacing.floor_cost(pace.curves(1.0)), _FLOOR_PRIOR)
         mean += (ranking.least_cost - mean) / (count + 1)
-        self._floor = (mean, min(count + 1, _FLOOR_MEMORY))
-        return pico_estimate(_GUARD * mean * self.pace.calls_to_come(at))
+        self._floors[pace.scope] = (mean, min(count + 1, _FLOOR_MEMORY))
+        return pico_estimate(_GUARD * mean * pace.calls_to_come(at))
 
     def _sizing(self, lane: Lane, request: Request, at: int) -> Sizing:
         default = lane.settings.input_tokens if request.hidden_input else 0

@@ -27,7 +27,7 @@ from budgetroute.router.herald import Herald
 from budgetroute.router.holding import hold, lease_end, option
 from budgetroute.router.learning import learn
 from budgetroute.router.overheads import Overheads
-from budgetroute.router.paces import Pace
+from budgetroute.router.paced import paces_of
 from budgetroute.router.picks import draw_of
 from budgetroute.router.status import Status, limits_of, status_of
 from budgetroute.router.till import Till
@@ -84,22 +84,11 @@ class Router:
         self.cash = till(app=config.name, is_enforced=False) if self.is_shadow else self.till
         self.comparing = Comparing(store, app=app)
         self.overheads = Overheads(store, app=config.name)
-        self.pace = Pace(
-            store,
-            app=app,
-            scope=self.till.scope,
-            window=self.till.day,
-            limit_at=self.till.limit_at,
-            daily=self.till.daily,
-            carry_over=self.till.carry_over,
-            rule=equipment.rule(),
-            curves=lambda calls: equipment.groups(calls, equipment.table().rows),
-            calls_per_day=config.budget.calls_per_day,
-            observers=(self.herald,),
-        )
+        self.paces = paces_of(equipment, self.till, observers=(self.herald,))
+        self.pace = self.paces.main
         self.crossings = Crossings(store, app=config.name)
         self.chooser = Chooser(
-            equipment, self.pace, overheads=self.overheads, crossings=self.crossings
+            equipment, self.paces, overheads=self.overheads, crossings=self.crossings
         )
         self.engines = Engines(equipment, store)
         self.uncounted = 0
@@ -368,8 +357,7 @@ class Router:
         )
         if booked is None:
             return settlement
-        if decision.slots[0] == self.pace.slot(at):
-            self.pace.saw(at, booked.balances[0])
+        self.paces.saw(at, decision.slots, booked.balances)
         for warning in self.cash.crossed(decision, booked.balances, at):
             self.herald.warned(warning)
         return replace(
@@ -384,7 +372,7 @@ class Router:
         at = micros_from_time(decision.at)
         try:
             at = micros_from_time(self.store.now())
-            self.pace.catch_up(at)
+            self.paces.catch_up(at, decision.slots)
         except StoreError:  # the till says so if the bill cannot be booked either
             pass
         except Exception as err:  # noqa: BLE001 - whatever the pacer meets, the bill is booked

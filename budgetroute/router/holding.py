@@ -65,7 +65,7 @@ def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
             _tell_exhausted(router, bounds[-1], at)
         outcome = _reserve(router, pick, decision_id, at, stage=stage, bounds=bounds)
         if isinstance(outcome, Grant):
-            router.pace.saw(at, outcome.balances[0])
+            router.paces.saw(at, [limit.slot for limit in stage.limits], outcome.balances)
             held = _held(stage, outcome, applied, bounds)
             chosen = stage.steps[outcome.index]
             _say_if_below(pick, chosen)
@@ -85,7 +85,7 @@ def _stages(router: Router, pick: Pick, applied: Sequence[Applied]) -> Iterator[
     below the floor, the highest reward first; with `on_exhausted = "degrade"` the cheapest, up to
     what degraded limits allow.
     """
-    limits = router.till.limits(applied, {applied[0].slot: pick.guard})
+    limits = router.till.limits(applied, pick.guards)
     yield _Stage(_guarded(limits), pick.ranking.steps)
     floor, slate, cheapest = pick.request.floor, pick.slate, pick.ranking.steps
     if slate is not None:
@@ -181,16 +181,17 @@ def _reserve(
             lease_until=lease_end(at, pick.request.timeout_s),
             limits=stage.limits,
             options=tuple(option(step) for step in steps),
-            record=decision_record(pick, steps, beside=_beside(stage, bounds)),
+            record=decision_record(pick, steps, beside=_beside(pick, stage, bounds)),
             arrival=Arrival(pick.group, router.pace.period(at).bucket(at)) if pick.group else None,
         )
     )
 
 
-def _beside(stage: _Stage, bounds: Sequence[Bound]) -> dict[str, Any]:
-    """Return what kept the best candidate out, as `explain` reads it; nothing where it fitted."""
+def _beside(pick: Pick, stage: _Stage, bounds: Sequence[Bound]) -> dict[str, Any]:
+    """Return which limit set λ, and which kept the best candidate out, where it is worth telling."""
+    seen: dict[str, Any] = {} if pick.priced_by == "day" else {"priced_by": pick.priced_by}
     if not bounds:
-        return {}
+        return seen
     limit, refusal = bounds[0].limit, bounds[0].refusal
     left = (limit.first or 0) - refusal.balance.settled - refusal.balance.held
     bound = {
@@ -200,7 +201,7 @@ def _beside(stage: _Stage, bounds: Sequence[Bound]) -> dict[str, Any]:
         "needed": usd_from_pico(refusal.needed),
         "guard": bounds[0].is_guarded,
     }
-    return {"bound": bound, "degraded": stage.is_degraded}
+    return seen | {"bound": bound, "degraded": stage.is_degraded}
 
 
 def option(candidate: Candidate) -> Option:

@@ -53,6 +53,8 @@ class Pace:
         curves: number of calls → their curves, over all that config offers.
         calls_per_day: the user's hint; None = none.
         observers: told of each change of λ.
+        name: the limit's, as users know it.
+        mark: what the groups of its requests have in their keys; "" = all requests.
     """
 
     def __init__(  # noqa: PLR0913 - one argument per thing that is wired or said
@@ -69,6 +71,8 @@ class Pace:
         curves: Curves,
         calls_per_day: float | None = None,
         observers: Sequence[Observer] = (),
+        name: str = "day",
+        mark: str = "",
     ) -> None:
         self.store = store
         self.app = app
@@ -78,6 +82,8 @@ class Pace:
         self.rule = rule
         self.curves = curves
         self.calls_per_day = calls_per_day
+        self.name = name
+        self._mark = mark
         self._observers = observers
         self._period: Period | None = None
         self._seen: tuple[int, PacingPlan] | None = None
@@ -88,7 +94,7 @@ class Pace:
         self._span: tuple[float, float] | None = None
         self._last: tuple[str, int, Balance] = ("", 0, Balance())
         usual = calls_per_day or DEFAULT_CALLS_PER_DAY
-        traffic = Traffic(store, app=app, usual=usual)
+        traffic = Traffic(store, app=app, usual=usual, mark=mark)
         self.solver = (
             Solver(store, app=app, rule=rule, traffic=traffic, daily=daily, carry_over=carry_over)
             if rule.pacer == "solve"
@@ -181,7 +187,10 @@ class Pace:
             return None
         if self._shape[0] != period.id:
             counts = self.store.arrivals(period.id.partition(":")[0] + ":")
-            self._shape = (period.id, shape_of_past(counts, period.id, app=self.app))
+            self._shape = (
+                period.id,
+                shape_of_past(counts, period.id, app=self.app, mark=self._mark),
+            )
         return self._shape[1]
 
     def _is_due(self, plan: PacingPlan, at: int) -> bool:
@@ -319,6 +328,7 @@ class Pace:
             "limit": view.limit,
             "elapsed": (view.now - view.start) / (view.end - view.start),
             "bound": bound,
+            "scope": self.name,
         }
         for observer in self._observers:
             observer.stepped(fields)
@@ -329,13 +339,14 @@ DEFAULT_CALLS_PER_DAY = 1000.0
 
 
 def shape_of_past(
-    counts: Mapping[tuple[str, str], int], window: str, *, app: str
+    counts: Mapping[tuple[str, str], int], window: str, *, app: str, mark: str = ""
 ) -> tuple[float, ...] | None:
     """Return the shape of an app's past windows from (group, bucket) counts; None without a past."""
     days: dict[str, dict[int, int]] = {}
     for (group, bucket), count in counts.items():
         day, _, number = bucket.partition("#")
-        if group.startswith(f"{app}|") and day < window and int(number) < forecast.BUCKETS:
+        is_mine = group.startswith(f"{app}|") and mark in group
+        if is_mine and day < window and int(number) < forecast.BUCKETS:
             per_bucket = days.setdefault(day, {})
             per_bucket[int(number)] = per_bucket.get(int(number), 0) + count
     first = min(days, default=None)

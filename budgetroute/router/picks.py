@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from budgetroute.pacing import PacingPlan
-    from budgetroute.records import Applied, Balance, Candidate, Request
+    from budgetroute.records import Applied, Balance, Candidate, Request, Slot
     from budgetroute.router.slate import Ranking, Sizing, Slate
     from budgetroute.units import Pico
 
@@ -35,7 +35,8 @@ class Pick:
         price: λ.
         propensity: probability that this λ was drawn.
         plan_steps: steps of the plan so far.
-        guard: kept free for the cheapest action's traffic still to come.
+        guards: paced slot → kept free for the cheapest action's traffic still to come.
+        priced_by: name of the paced limit whose λ it is.
         reasons: action label → why it was gated out.
         gated: the same by reason, as ready JSON.
         slate: what was ranked; None for a fallback.
@@ -54,7 +55,8 @@ class Pick:
     price: float
     propensity: float
     plan_steps: int
-    guard: Pico = 0
+    guards: Mapping[Slot, Pico] = field(default_factory=dict)
+    priced_by: str = "day"
     reasons: Mapping[str, str] = field(default_factory=dict)
     gated: msgspec.Raw = field(default_factory=lambda: NOTHING_GATED)
     slate: Slate | None = None
@@ -115,6 +117,7 @@ def decision_of(
         classified_by=pick.classified_by,
         shadow_price=pick.price,
         propensity=pick.propensity,
+        priced_by=pick.priced_by,
         flips_at=None if second is None else flip_price(chosen, second),
         reasons=pick.reasons,
         why=reason_for(pick, chosen),

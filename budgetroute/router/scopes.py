@@ -72,6 +72,10 @@ class Rule:
         value = None if self.per is None else _tag(request, self.per)
         return () if value is None else (value,)
 
+    def cap(self, kind: Kind) -> Cap:
+        """Return its amount for a window that it has."""
+        return next(cap for cap in self.caps if cap.window.kind == kind)
+
     @property
     def selection(self) -> str:
         """Return what it selects, as one text."""

@@ -75,6 +75,8 @@ class Solver:
     Attributes:
         factors: γ by family of actions; a new mapping when it moved.
         requests: how many are still to come, as of the last solution.
+        dearer: returns mark → plan of scopes whose requests, those with the mark in their group's
+            key, pay that price where it is dearer than the solution; none unless it is set.
 
     Args:
         store: where curves of other processes' groups and γ are kept.
@@ -105,6 +107,7 @@ class Solver:
         self._own: dict[str, tuple[object, Callable[[], Curve]]] = {}
         self._fresh: set[str] = set()  # groups whose curve is to be made anew
         self.requests = 0.0
+        self.dearer: Callable[[], Mapping[str, PacingPlan]] = dict
         self._curves: dict[str, Curve] = {}
         self._program: tuple[tuple[str, ...], Mapping[str, float], Program] | None = None
         self._window = ""
@@ -233,12 +236,24 @@ class Solver:
         return self._curves[group]
 
     def _prepared(self, groups: tuple[str, ...]) -> Program:
+        dearer = self.dearer()
+        if dearer:  # their prices move with every solution
+            return pacing.prepare([self._points(g, dearer) for g in groups])
         kept = self._program
         if kept is not None and kept[0] == groups and kept[1] is self.factors:
             return kept[2]
         program = pacing.prepare([self._curves[g].at(self.factors) for g in groups])
         self._program = (groups, self.factors, program)
         return program
+
+    def _points(
+        self, group: str, dearer: Mapping[str, PacingPlan]
+    ) -> tuple[tuple[float, float], ...]:
+        points = self._curves[group].at(self.factors)
+        for mark, plan in dearer.items():
+            if mark in group:
+                points = pacing.capped(points, plan)
+        return points
 
 
 def _unlock_all() -> None:

@@ -24,11 +24,13 @@ class Traffic:
         store: where arrivals are counted.
         app: the app's name, first part of every group's key.
         usual: calls a window sees, announced or assumed; used without a past.
+        mark: only groups with this in their keys count; "" = all.
     """
 
-    def __init__(self, store: Store, *, app: str, usual: float) -> None:
+    def __init__(self, store: Store, *, app: str, usual: float, mark: str = "") -> None:
         self._store = store
         self._app = f"{app}|"
+        self._mark = mark
         self._usual = usual
         self._window = ""
         self._past: list[dict[str, list[int]]] = []
@@ -93,7 +95,7 @@ class Traffic:
         del self._totals[self._read :]
         for bucket in range(self._read, now + 1):
             found = self._store.arrivals(f"{period.id}#{bucket:03d}")
-            mine = {group: n for (group, _), n in found.items() if group.startswith(self._app)}
+            mine = {group: n for (group, _), n in found.items() if self._counts(group)}
             for group, count in mine.items():
                 self._row(group)[bucket] = count
             self._totals.append(sum(mine.values()))
@@ -105,7 +107,7 @@ class Traffic:
         days: dict[str, dict[str, list[int]]] = {}
         for (group, bucket), count in self._store.arrivals(f"{kind}:").items():
             day, _, number = bucket.partition("#")
-            if day < period.id and group.startswith(self._app) and number.isdecimal():
+            if day < period.id and self._counts(group) and number.isdecimal():
                 row = days.setdefault(day, {}).setdefault(group, [0] * forecast.BUCKETS)
                 if int(number) < forecast.BUCKETS:
                     row[int(number)] += count
@@ -114,6 +116,9 @@ class Traffic:
         self._usual_day = _mean_day(self._past)
         self._window, self._read, self._outlook = period.id, 0, None
         self._today, self._sums, self._totals = {}, {}, []
+
+    def _counts(self, group: str) -> bool:
+        return group.startswith(self._app) and self._mark in group
 
     def _row(self, group: str) -> list[int]:
         if group not in self._today:
