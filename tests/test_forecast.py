@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,13 @@ from hypothesis import strategies as st
 from budgetroute.forecast import (
     BUCKETS,
     calls_to_come,
+    level,
+    outlook,
+    persistence,
     shape_from_days,
     share_between,
     share_of_rest,
+    to_come,
 )
 from budgetroute.router.paces import shape_of_past
 
@@ -142,3 +147,98 @@ def test_the_extra_hour_of_a_long_day_is_left_out():
     """A day of 25 hours has 100 quarter hours; the shape has 96."""
     long = dict.fromkeys(range(100), 10)
     assert shape_of_past(counts("day:2026-10-25", long), "day:2026-10-26", app="app") is not None
+
+
+def hours(rates: list[int]) -> list[tuple[int, ...]]:
+    """A day of one group, by requests per bucket in each hour."""
+    return [(rate,) for rate in rates for _ in range(BUCKETS // 24)]
+
+
+EVEN = hours([20] * 24)
+
+
+def still_to_come(past, today, hour: int, **more: float) -> float:
+    """What is forecast at an hour of a day."""
+    view = outlook(past, usual=1.0, groups=1, **more)
+    totals = [row[0] for row in today[: hour * BUCKETS // 24]]
+    place = hour / 24
+    return to_come(view, level(view, totals, place), place)[0]
+
+
+def test_traffic_that_stood_still_comes_back_as_it_was():
+    """Four hours without a request lower what is expected after them by less than a fifth."""
+    stopped = hours([20] * 11 + [0] * 4 + [20] * 9)
+    usual = still_to_come([EVEN] * 7, EVEN, 15)
+    for hour in (13, 15):
+        rest = usual * (24 - hour) / 9
+        assert still_to_come([EVEN] * 7, stopped, hour) > 0.8 * rest
+
+
+def test_a_trickle_is_a_standstill_and_a_quarter_is_less_traffic():
+    """2 % of the usual are left out; a quarter of the usual lowers the forecast to under a half."""
+    usual = still_to_come([EVEN] * 7, EVEN, 15)
+    trickle = hours([20] * 12 + [0] * 12)
+    trickle[150:180:3] = [(1,)] * 10
+    assert still_to_come([EVEN] * 7, trickle, 15) > 0.75 * usual
+    quarter = hours([20] * 10 + [5] * 14)
+    assert still_to_come([EVEN] * 7, quarter, 15) < 0.5 * usual
+
+
+@pytest.mark.parametrize("factor", [0.02, 0.05, 0.2, 5])
+def test_a_day_that_is_another_size_from_the_start_is_no_standstill(factor):
+    """Where all of today is a fiftieth of the past, or of a wrong hint, that is what goes on."""
+    size = 200 * BUCKETS
+    today = [int(factor * 200 * (b + 1)) - int(factor * 200 * b) for b in range(BUCKETS)]
+    usual = hours([200] * 24)
+    for past in ([], [usual] * 7):
+        view = outlook(past, usual=size, groups=1)
+        assert 0.7 * factor < level(view, today[:144], 0.5) < 1.2 * factor + 0.1
+
+
+def busy(day: int, first: int, last: int) -> list[tuple[int, ...]]:
+    return hours([60 if first <= hour < last else 20 for hour in range(24)])
+
+
+def test_what_passes_by_itself_is_not_carried_into_the_evening():
+    """Where past days had rises that ended after hours, at other times each, today's counts less."""
+    passing = [busy(day, start, start + 4) for day, start in enumerate((2, 9, 16, 5, 13, 19, 7))]
+    learnt = persistence(passing)
+    assert learnt <= 0.5
+    today = busy(0, 8, 12)
+    believed = still_to_come(passing, today, 12)
+    faded_out = still_to_come(passing, today, 12, persistence=learnt)
+    truth = sum(row[0] for row in today[144:])
+    assert abs(faded_out - truth) < 0.5 * abs(believed - truth)
+
+
+def test_days_that_are_busy_as_a_whole_stay_so():
+    """Days of different size but one shape: a busy morning is a busy day."""
+    sizes = (20, 34, 15, 40, 22, 30, 12)
+    days_of = [[(size * (1 + (b // 72) % 2),) for b in range(BUCKETS)] for size in sizes]
+    assert persistence(days_of) == math.inf
+
+
+@pytest.mark.parametrize("past", [[], [EVEN], [EVEN, hours([0] * 24), EVEN]])
+def test_less_than_three_days_say_nothing_about_what_lasts(past):
+    """Without evidence a level is taken to last, also where a day was empty."""
+    assert persistence(past) == math.inf
+
+
+@given(st.lists(st.lists(st.integers(0, 300), min_size=24, max_size=24), max_size=9))
+def test_persistence_is_found_for_any_past(past):
+    """Whatever the days, the answer is one of the choices and the forecast is a number ≥ 0."""
+    seen = [hours(day) for day in past]
+    found = persistence(seen)
+    assert found > 0
+    for hour in (0, 7, 24):
+        assert 0.0 <= still_to_come(seen, EVEN, hour, persistence=found) < 1e9
+
+
+@given(st.floats(0.01, 10), st.floats(0, 1))
+def test_a_fading_deviation_is_smaller_than_one_that_lasts(windows, place):
+    """Of twice the usual traffic less is carried on the faster it fades, never less than usual."""
+    totals = [40] * int(place * BUCKETS) + [0]
+    lasting = outlook([EVEN], usual=1.0, groups=1)
+    fading = outlook([EVEN], usual=1.0, groups=1, persistence=windows)
+    assert level(fading, totals, place) <= level(lasting, totals, place) + 1e-9
+    assert level(fading, totals, place) >= 1.0 - 1e-9

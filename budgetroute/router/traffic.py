@@ -41,6 +41,7 @@ class Traffic:
         self._totals: list[int] = []  # requests by bucket today
         self._read = 0  # buckets of today that are closed and read
         self._outlook: tuple[int, forecast.Outlook] | None = None
+        self._persistence: float | None = None
 
     @property
     def has_past(self) -> bool:
@@ -115,6 +116,7 @@ class Traffic:
         self._known = {group for day in self._past for group in day}
         self._usual_day = _mean_day(self._past)
         self._window, self._read, self._outlook = period.id, 0, None
+        self._persistence = None
         self._today, self._sums, self._totals = {}, {}, []
 
     def _counts(self, group: str) -> bool:
@@ -128,7 +130,11 @@ class Traffic:
     def _outlook_of(self, groups: list[str]) -> forecast.Outlook:
         if self._outlook is None or self._outlook[0] != len(groups):
             days = [_rows(day, groups) for day in self._past[-7:]]
-            view = forecast.outlook(days, usual=self._usual, groups=len(groups))
+            if self._persistence is None:
+                self._persistence = forecast.persistence(days)
+            view = forecast.outlook(
+                days, usual=self._usual, groups=len(groups), persistence=self._persistence
+            )
             self._outlook = (len(groups), view)
         return self._outlook[1]
 
