@@ -1,19 +1,17 @@
 """`completion` and `acompletion`: litellm's call with a budget and with one owner of retries.
 
-Each attempt has its own reservation. litellm's and the SDK's own retries are off; user `fallbacks`
-are refused, because they would send what was never priced.
+Each attempt has its own reservation; `calls.attempts` says what follows a failure. litellm's and the
+SDK's own retries are off; user `fallbacks` are refused, because they would send what was never priced.
 """
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from budgetroute.backends.failures import is_retryable, retry_after
-from budgetroute.calls.flight import Flight
+from budgetroute.calls.attempts import Attempts
 from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
 from budgetroute.calls.routers import default_router, is_off, usual_cap
 from budgetroute.calls.said import CAP_NAMES, said_in, usage_asked
@@ -27,15 +25,13 @@ from budgetroute.units import is_amount, is_whole
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tenacity import AsyncRetrying, RetryCallState, Retrying
+    from tenacity import AsyncRetrying, Retrying
 
+    from budgetroute.calls.flight import Flight
     from budgetroute.calls.said import Said
     from budgetroute.records import Axis
     from budgetroute.router import Router
 
-BACKOFF_S = 0.5
-"""First back-off between attempts, seconds; doubled and jittered, at most 8 s."""
-_BACKOFF_MAX_S = 8.0
 _DEFAULT_TIMEOUT_S = 600.0
 _SAID = frozenset({*CAP_NAMES, "reasoning_effort", "temperature", "n"})
 """Parameters that come back as parts of the action."""
@@ -52,7 +48,10 @@ class _Order:
     extra: dict[str, Any]
     attempts: int
     deadline: float
-    jitter: float
+
+    def started(self) -> Attempts:
+        """Decide, hold the first attempt's money, and return what makes the attempts."""
+        return Attempts(self.router, self.request, most=self.attempts, deadline=self.deadline)
 
     def arguments(self, flight: Flight) -> dict[str, Any]:
         """Return what litellm is called with; the time left is the attempt's timeout."""
@@ -64,19 +63,6 @@ class _Order:
         flight.asked_usage = asked is not None
         options = {} if asked is None else {"stream_options": asked}
         return {**self.extra, **options, **plan.kwargs(), "timeout": left}
-
-    def wait(self, state: RetryCallState) -> float:
-        """Return seconds until the next attempt: what the provider asks for, else a back-off."""
-        error = state.outcome.exception() if state.outcome else None
-        asked = None if error is None else retry_after(error)
-        if asked is not None:
-            return asked
-        return self.jitter * min(_BACKOFF_MAX_S, BACKOFF_S * 2.0**state.attempt_number)
-
-    def stop(self, state: RetryCallState) -> bool:
-        """Say whether to give up: no attempt left, or the wait would outlast the deadline."""
-        late = time.monotonic() + self.wait(state) >= self.deadline
-        return state.attempt_number >= self.attempts or late
 
 
 def completion(  # noqa: PLR0913 - litellm's call and what a route can be told
@@ -103,13 +89,17 @@ def completion(  # noqa: PLR0913 - litellm's call and what a route can be told
         floor: least acceptable predicted reward.
         require: tags that a model must carry.
         providers: providers to consider; default: all.
-        attempts: tries at most, each with its own reservation.
+        attempts: requests at most for the whole call, each with its own reservation. A model is
+            tried twice, or once if the next request is the last, then another one is asked; what
+            cannot heal by itself goes to another model at once (docs/retries.md).
         timeout: seconds for all attempts together; default: the route's `timeout_s`, else 600.
         router: the router to ask; default: the one of budgetroute.toml.
         extra: passed on to litellm; `max_tokens` is a ceiling and the baseline's cap.
 
     Raises:
-        BudgetExceeded, NoEligibleAction, UnpricedModel, ConfigError, StoreError: before the call.
+        BudgetExceeded, StoreError: before the call, or from a provider's error when the next
+            attempt does not fit or cannot be held.
+        NoEligibleAction, UnpricedModel, ConfigError: before the call.
         litellm's exceptions: from the last attempt.
     """
     from budgetroute.backends.litellm_backend import LiteLLMBackend
@@ -122,17 +112,16 @@ def completion(  # noqa: PLR0913 - litellm's call and what a route can be told
         route=route, prompt_type=prompt_type, floor=floor, require=require, providers=providers,
         attempts=attempts, timeout=timeout, router=router,
     )  # fmt: skip
-    flight = Flight(order.router, order.request, unsent=(ConfigError,))
-    for attempt in _retrying(order):
-        with attempt:
-            if attempt.retry_state.attempt_number > 1:
-                flight.retry()
-            with flight.until_sent():
-                sent = order.arguments(flight)
-            with flight:
-                answer = finished(flight, backend.complete(**sent))
-            prime(answer)
-            return answer
+    with order.started() as course:
+        for attempt in _retrying(course):
+            with attempt:
+                flight = course.begin()
+                with flight.until_sent():
+                    sent = order.arguments(flight)
+                with flight:
+                    answer = finished(flight, backend.complete(**sent))
+                prime(answer)
+                return answer
     raise AssertionError("tenacity re-raises the last error")
 
 
@@ -161,17 +150,16 @@ async def acompletion(  # noqa: PLR0913 - litellm's call and what a route can be
         route=route, prompt_type=prompt_type, floor=floor, require=require, providers=providers,
         attempts=attempts, timeout=timeout, router=router,
     )  # fmt: skip
-    flight = Flight(order.router, order.request, unsent=(ConfigError,))
-    async for attempt in _aretrying(order):
-        with attempt:
-            if attempt.retry_state.attempt_number > 1:
-                flight.retry()
-            with flight.until_sent():
-                sent = order.arguments(flight)
-            with flight:
-                answer = finished(flight, await backend.acomplete(**sent))
-            await aprime(answer)
-            return answer
+    with order.started() as course:
+        async for attempt in _aretrying(course):
+            with attempt:
+                flight = course.begin()
+                with flight.until_sent():
+                    sent = order.arguments(flight)
+                with flight:
+                    answer = finished(flight, await backend.acomplete(**sent))
+                await aprime(answer)
+                return answer
     raise AssertionError("tenacity re-raises the last error")
 
 
@@ -229,8 +217,7 @@ def _order(  # noqa: PLR0913 - see `completion`
         timeout_s=limit,
         seed=tags.get("request_id"),
     )
-    jitter = 0.5 + secrets.randbelow(1000) / 2000  # one draw: `stop` and `wait` must agree
-    return _Order(request, prompt, asked, rest, attempts, time.monotonic() + limit, jitter)
+    return _Order(request, prompt, asked, rest, attempts, time.monotonic() + limit)
 
 
 def _turns(messages: Any) -> list[Any]:  # noqa: ANN401 - whatever was passed
@@ -267,23 +254,13 @@ def _baseline(said: Said, router: Router) -> Action | None:
     return Action(said.model, cap, reasoning_effort=said.reasoning_effort)
 
 
-def _retrying(order: _Order) -> Retrying:
+def _retrying(course: Attempts) -> Retrying:
     import tenacity
 
-    return tenacity.Retrying(
-        stop=order.stop,
-        wait=order.wait,
-        retry=tenacity.retry_if_exception(is_retryable),
-        reraise=True,
-    )
+    return tenacity.Retrying(retry=course.go_on, wait=lambda _: course.pause, reraise=True)
 
 
-def _aretrying(order: _Order) -> AsyncRetrying:
+def _aretrying(course: Attempts) -> AsyncRetrying:
     import tenacity
 
-    return tenacity.AsyncRetrying(
-        stop=order.stop,
-        wait=order.wait,
-        retry=tenacity.retry_if_exception(is_retryable),
-        reraise=True,
-    )
+    return tenacity.AsyncRetrying(retry=course.go_on, wait=lambda _: course.pause, reraise=True)

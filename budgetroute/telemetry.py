@@ -129,6 +129,7 @@ def decided_fields(decision: Decision) -> dict[str, object]:
     first, second, price = decision.chosen, decision.runner_up, decision.shadow_price
     fields: dict[str, object] = {
         "id": decision.id,
+        **({"after": decision.after} if decision.after else {}),
         "route": decision.route,
         "type": _types(decision),
         "pick": first.action.label,

@@ -1,4 +1,7 @@
-"""Retries of completion and acompletion: one owner, one reservation per attempt, a total deadline."""
+"""Retries of completion and acompletion: one owner, one reservation per attempt, a total deadline.
+
+What is asked when a model has failed is in `test_client_again`.
+"""
 
 import asyncio
 from types import SimpleNamespace
@@ -7,7 +10,9 @@ import openai
 import pytest
 from http_support import BIG, HELLO, MINI, attempts, billed, cost, day, litellm_at_work, make_router
 
-from budgetroute import BudgetExceeded, acompletion, client, completion, pin, run
+from budgetroute import BudgetExceeded, acompletion, completion, pin, run
+from budgetroute.calls.attempts import Attempts
+from budgetroute.records import InputSize, Request
 from budgetroute.testing import ScriptedServer, cut, ok, slow, status
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # litellm's own: see litellm_at_work
@@ -34,7 +39,7 @@ def router(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(client, "BACKOFF_S", 0.0)
+    monkeypatch.setattr("budgetroute.calls.attempts.BACKOFF_S", 0.0)
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -78,7 +83,7 @@ class TestCounts:
             call(**asked_for)
         assert len(server.requests) == 3
 
-    @pytest.mark.parametrize("code", [400, 401, 403, 404, 422])
+    @pytest.mark.parametrize("code", [400, 401, 402, 422])
     def test_what_will_not_pass_is_tried_once(self, call, router, server, code):
         """A request that is wrong stays wrong: one attempt, released."""
         server.then(status(code))
@@ -95,9 +100,10 @@ class TestCounts:
         assert (day(router).settled, day(router).held) == (billed(router, server), 0)
 
     def test_every_attempt_is_the_same_action(self, call, router, server):
-        """All attempts belong to one decision and send what was decided."""
+        """All attempts of a model belong to one decision and send what was decided."""
         server.then(status(429), cut(), ok())
-        call()
+        with pin(model=MINI):
+            call()
         assert server.requests[0] == server.requests[1] == server.requests[2]
         entries = router.store.recent(9)
         assert len({entry.decision for entry in entries}) == 1
@@ -151,21 +157,24 @@ class TestWaiting:
     def test_what_the_provider_asks(self, router, server, naps):
         """Retry-After is honoured to the second, and to the millisecond where that is sent."""
         server.then(status(429, retry_after=7), status(503, retry_after_ms="250"), ok())
-        completion(HELLO, router=router, api_base=server.base_url, api_key="none")
+        with pin(model=MINI):
+            completion(HELLO, router=router, api_base=server.base_url, api_key="none")
         assert naps == [7.0, 0.25]
 
     def test_a_growing_back_off(self, router, server, naps, monkeypatch):
         """Without a word from the provider the wait doubles, jittered down by half at most."""
-        monkeypatch.setattr(client, "BACKOFF_S", 0.5)
+        monkeypatch.setattr("budgetroute.calls.attempts.BACKOFF_S", 0.5)
         server.then(*[status(500)] * 7, ok())
-        completion(HELLO, router=router, api_base=server.base_url, api_key="none", attempts=8)
+        settings = {"api_base": server.base_url, "api_key": "none", "attempts": 8}
+        with pin(model=MINI):
+            completion(HELLO, router=router, **settings)
         for nap, top in zip(naps, (1, 2, 4, 8, 8, 8, 8), strict=True):
             assert top / 2 <= nap <= top
 
     def test_a_wait_beyond_the_deadline(self, call, server):
         """A wait that would outlast the deadline is not begun: the error comes at once."""
         server.then(status(429, retry_after=3600), ok())
-        with pytest.raises(openai.RateLimitError):
+        with pin(model=MINI), pytest.raises(openai.RateLimitError):
             call(timeout=30)
         assert len(server.requests) == 1
 
@@ -187,7 +196,7 @@ class TestWaiting:
 
     def test_cancelled_while_waiting(self, loop, router, server, monkeypatch):
         """A call cancelled between two attempts holds nothing and sends nothing more."""
-        monkeypatch.setattr(client, "BACKOFF_S", 30.0)
+        monkeypatch.setattr("budgetroute.calls.attempts.BACKOFF_S", 30.0)
         server.then(status(429), ok())
 
         async def main():
@@ -227,16 +236,10 @@ def test_the_last_error_is_raised_as_it_is(call, server):
         call()
 
 
-def test_the_wait_that_was_judged_is_the_wait_that_is_taken():
-    """`stop` and `wait` share one draw: an attempt is never held for past its deadline."""
-    asked = [{"role": "user", "content": "Hi"}]
-    limits = {"route": "r", "prompt_type": None, "floor": None, "require": ()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BUDGETROUTE_BUDGET_DAILY_USD", "1")
-        patch.setenv("BUDGETROUTE_STORE_URL", "memory:")
-        order = client._order(
-            asked, "gpt-4o-mini", {},
-            **limits, providers=None, attempts=3, timeout=5.0, router=None,
-        )  # fmt: skip
-    state = SimpleNamespace(outcome=None, attempt_number=2)
-    assert len({order.wait(state) for _ in range(20)}) == 1
+def test_the_wait_that_was_judged_is_the_wait_that_is_taken(router, monkeypatch):
+    """One draw of jitter serves a whole call: an attempt is never held for past its deadline."""
+    monkeypatch.setattr("budgetroute.calls.attempts.BACKOFF_S", 0.5)
+    request = Request("completion", "Hi", InputSize(1, 2))
+    with pin(model=MINI), Attempts(router, request, most=3, deadline=5.0) as attempts:
+        waits = {attempts._wait(ValueError()) for _ in range(20)}
+    assert len(waits) == 1

@@ -16,6 +16,7 @@ import pytest
 
 from budgetroute.backends.failures import (
     billing_of,
+    fault_of,
     is_model_missing,
     is_retryable,
     retry_after,
@@ -370,6 +371,106 @@ def test_missing_models_by_code(code):
     assert not is_model_missing(error)
     error.code = code
     assert is_model_missing(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "lies_with", "may_pass"),
+    [
+        (400, "call", False),
+        (401, "provider", False),
+        (402, "provider", False),
+        (403, "model", False),
+        (404, "model", False),
+        (408, "model", True),
+        (409, "model", True),
+        (410, "model", False),
+        (413, "model", False),
+        (422, "call", False),
+        (429, "model", True),
+        (500, "model", True),
+        (503, "model", True),
+        (529, "model", True),
+    ],
+)
+@pytest.mark.parametrize("face", ["litellm", "anthropic"])
+def test_with_whom_a_failure_lies(fail, provider, face, status, lies_with, may_pass):
+    """Each status lies with the call, its model or its provider, and passes or does not."""
+    fault = fault_of(fail(face, f"{provider}/{status}"))
+    assert (fault.lies_with, fault.may_pass) == (lies_with, may_pass)
+    assert fault.why == f"HTTP {status}"
+
+
+def test_nobody_listens_lies_with_the_provider(fail, nobody):
+    """An address where nobody listens serves none of the provider's models."""
+    fault = fault_of(fail("litellm", nobody))
+    assert (fault.lies_with, fault.may_pass, fault.why) == ("provider", True, "no connection")
+
+
+@pytest.mark.parametrize(
+    ("name", "lies_with"),
+    [
+        ("ContextWindowExceededError", "model"),
+        ("UnsupportedParamsError", "model"),
+        ("ContentPolicyViolationError", "call"),
+        ("AuthenticationError", "provider"),
+    ],
+)
+def test_litellms_own_refusals(litellm, name, lies_with):
+    """What litellm refuses before or instead of the provider lies with whom it concerns."""
+    error = getattr(litellm, name)(message="m", model="m", llm_provider="openai")
+    fault = fault_of(error)
+    assert (fault.lies_with, fault.may_pass) == (lies_with, False)
+    assert fault.is_too_long == (name == "ContextWindowExceededError")
+
+
+def test_a_name_that_litellm_does_not_know(litellm):
+    """A model that litellm cannot place is missing, like one that its provider does not know."""
+    with pytest.raises(litellm.BadRequestError) as caught:
+        litellm.completion(model="gpt-99", messages=MESSAGES, api_key="k")
+    assert fault_of(caught.value).lies_with == "model"
+    assert is_model_missing(caught.value, "gpt-99")
+    assert not is_model_missing(caught.value, "gpt-9")
+
+
+def test_an_address_names_no_model(litellm):
+    """That the model stands in the address which was not found says nothing of the model."""
+    error = litellm.NotFoundError(message="not here", model="g-x", llm_provider="gemini")
+    address = type("HTTPStatusError", (Exception,), {"__module__": "litellm.llms"})
+    error.__cause__ = address("404 for url http://host/v1/models/g-x")
+    assert is_model_missing(error)
+    assert not is_model_missing(error, "g-x")
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ('GroqException - {"error": {"message": "x", "code": "model_decommissioned"}}', True),
+        ('MistralException - {"message": "Invalid model: x", "type": "invalid_model"}', True),
+        ('X - {"error": {"message": "{\\"code\\": \\"model_not_found\\"}"}}', False),
+        ('X - {"prompt": {"error": {"code": "model_not_found"}}}', False),
+        ("X - " + '{"a":' * 100_000, False),
+        ("X - {]", False),
+    ],
+    ids=["groq", "mistral", "quoted", "nested", "deep", "broken"],
+)
+def test_codes_in_the_text(litellm, text, missing):
+    """Where no SDK has read the error object, its codes are read; a prompt inside it is not."""
+    error = litellm.BadRequestError(message=text, model="x", llm_provider="groq")
+    assert is_model_missing(error) == missing
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        asyncio.CancelledError(),
+        ValueError("x"),
+        StoreError("down", retryable=True),
+    ],
+)
+def test_what_another_model_cannot_heal(error):
+    """Cancellation, our own and unknown errors are the call's."""
+    assert fault_of(error).lies_with == "call"
 
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"

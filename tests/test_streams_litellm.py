@@ -17,7 +17,7 @@ from http_support import (
 )
 from stream_support import TEXT, adrained, booked, counted, text_of, watched
 
-from budgetroute import acompletion, client, completion, last_decision, pin, record, route
+from budgetroute import acompletion, completion, last_decision, pin, record, route
 from budgetroute.loopback import Loopback, Response
 from budgetroute.testing import ScriptedServer, cut, no_usage, ok, slow, status
 
@@ -51,7 +51,7 @@ def server():
 
 @pytest.fixture(autouse=True)
 def _pinned(monkeypatch):
-    monkeypatch.setattr(client, "BACKOFF_S", 0.0)
+    monkeypatch.setattr("budgetroute.calls.attempts.BACKOFF_S", 0.0)
     with pin(model=MINI, max_tokens=512, cot=False):
         yield
 

@@ -9,7 +9,9 @@ where the SDKs often lack a `raise … from`; any other may be an older, unrelat
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -21,7 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-__all__ = ["billing_of", "is_model_missing", "is_retryable", "provider_error", "retry_after"]
+__all__ = [
+    "Fault",
+    "billing_of",
+    "fault_of",
+    "is_model_missing",
+    "is_retryable",
+    "provider_error",
+    "retry_after",
+]
 
 _DEPTH = {
     "litellm": 0,
@@ -55,8 +65,25 @@ _SERVER_ERROR = 500
 _HTTP_ERRORS = range(400, 600)
 _SUCCESS = range(200, 300)
 _FOR_GOOD = frozenset({"insufficient_quota", "billing_hard_limit_reached"})  # sent as 429
-_MISSING = frozenset({"model_not_found", "DeploymentNotFound"})
-_NOT_FOUND = 404
+_NO_DEPLOYMENT = "DeploymentNotFound"  # Azure's; it does not name the deployment
+_MISSING = frozenset({
+    "model_not_found", "model_not_available", "model_decommissioned", "model_deprecated",
+    "invalid_model", "ModelDeprecated", _NO_DEPLOYMENT,
+})  # fmt: skip
+_UNKNOWN_TO_LITELLM = "LLM Provider NOT provided"
+_GONE = frozenset({404, 410})
+_TOO_LONG = frozenset({"ContextWindowExceededError", "context_length_exceeded"})
+_UNFIT = _TOO_LONG | {
+    "EndpointNotSupportedByModelError", "UnsupportedEndpointError", "UnsupportedParamsError",
+    "unsupported_parameter", "unsupported_value",
+}  # fmt: skip
+"""What another model may take; class names and providers' codes."""
+_UNWANTED = frozenset({
+    "ContentPolicyViolationError", "ResponsibleAIPolicyViolation", "content_filter",
+    "content_policy_violation",
+})  # fmt: skip
+_MODEL_REFUSES = frozenset({403, 413})
+_PROVIDER_REFUSES = frozenset({401, 402})
 _LONGEST_CHAIN = 20
 
 
@@ -66,6 +93,24 @@ class _Evidence:
 
     kind: Literal["status", "never_tried", "never_connected", "broken", "half_delivered", "none"]
     status: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Where a failed call's trouble lies, so what may heal it.
+
+    Attributes:
+        lies_with: the `call` itself, which fails everywhere; its `model`; its `provider`, and so
+            with all its models.
+        may_pass: the same call may succeed later.
+        is_too_long: the prompt exceeds the model's context window.
+        why: the failure in a few words, without the provider's text.
+    """
+
+    lies_with: Literal["call", "model", "provider"]
+    may_pass: bool = False
+    is_too_long: bool = False
+    why: str = ""
 
 
 def billing_of(exc: BaseException) -> Literal["not_sent", "refused", "unknown"]:
@@ -99,7 +144,7 @@ def is_retryable(exc: BaseException) -> bool:
     """
     if isinstance(exc, BudgetRouteError) or not isinstance(exc, Exception):
         return False
-    if any(_word(link, "code") in _FOR_GOOD for link in _chain(exc)):
+    if _words(exc) & _FOR_GOOD:
         return False
     found = _evidence(exc)
     if found.kind == "status":
@@ -109,11 +154,41 @@ def is_retryable(exc: BaseException) -> bool:
     return found.kind in {"never_connected", "broken"}
 
 
-def is_model_missing(exc: BaseException) -> bool:
-    """Say whether the provider does not know the model (404, or its own code for it)."""
-    if any(_word(link, "code") in _MISSING for link in _chain(exc)):
-        return True
-    return _evidence(exc) == _Evidence("status", _NOT_FOUND)
+def is_model_missing(exc: BaseException, model: str | None = None) -> bool:
+    """Say whether the provider does not know the model (404, 410, or its own code for it).
+
+    Args:
+        exc: what was raised.
+        model: then only if the provider's words name it: a wrong address and a missing file are 404
+            too.
+    """
+    told = _UNKNOWN_TO_LITELLM in _text(exc) or bool(_words(exc) & _MISSING)
+    found = _evidence(exc)
+    missing = told or (found.kind == "status" and found.status in _GONE)
+    return missing and (model is None or _is_named(exc, model))
+
+
+def fault_of(exc: BaseException) -> Fault:
+    """Say with whom a failure lies.
+
+    A bad request and a refused content are the caller's own. An unknown or retired model, one that
+    is not open to this account, and a prompt or parameter that it does not take, are the model's. A
+    refused key, a used-up quota and an address where nobody listens are the provider's.
+    """
+    found, words = _evidence(exc), _words(exc) | _kinds(exc)
+    ours = isinstance(exc, BudgetRouteError) or not isinstance(exc, Exception)
+    if ours or found.kind == "half_delivered" or words & _UNWANTED:
+        return Fault("call")
+    too_long, why = bool(words & _TOO_LONG), _in_words(exc, found, words)
+    status = found.status if found.kind == "status" else 0
+    if words & _UNFIT or is_model_missing(exc) or status in _MODEL_REFUSES:
+        return Fault("model", is_too_long=too_long, why=why)
+    if words & _FOR_GOOD or status in _PROVIDER_REFUSES:
+        return Fault("provider", why=why)
+    if is_retryable(exc):
+        nobody = found.kind == "never_connected"
+        return Fault("provider" if nobody else "model", may_pass=True, why=why)
+    return Fault("call", why=why)
 
 
 def retry_after(exc: BaseException, *, now: datetime | None = None) -> float | None:
@@ -152,6 +227,65 @@ def _guessed(exc: BaseException) -> _Evidence:
     """
     status = _status(exc)
     return _Evidence("none") if status in {0, _SERVER_ERROR} else _Evidence("status", status)
+
+
+def _in_words(exc: BaseException, found: _Evidence, words: frozenset[str]) -> str:
+    """Return a failure in a few words; the innermost status is what was on the wire."""
+    codes = [status for link in _chain(exc) if (status := _status(link)) in _HTTP_ERRORS]
+    if found.kind == "never_connected":
+        return "no connection"
+    if found.kind == "broken":
+        return "no answer, or only a part of it"
+    parts = [f"HTTP {codes[-1]}"] if codes else [type(exc).__name__]
+    parts += ["context window exceeded"] * bool(words & _TOO_LONG)
+    parts += ["quota used up"] * bool(words & _FOR_GOOD)
+    return ", ".join(parts)
+
+
+def _is_named(exc: BaseException, model: str) -> bool:
+    """Say whether an SDK's error names this model; the address it was sent to does not count."""
+    if _NO_DEPLOYMENT in _words(exc):
+        return True
+    name = re.escape(model.rpartition("/")[2])
+    pattern = re.compile(rf"(?<![\w.-]){name}(?![\w-]|[.:]\w)")
+    return any(pattern.search(_text(link)) for link in _chain(exc) if not _has_address(link))
+
+
+def _has_address(link: BaseException) -> bool:
+    return any(kind.__name__ == _STATUS_ERROR for kind in type(link).__mro__)
+
+
+def _kinds(exc: BaseException) -> frozenset[str]:
+    return frozenset(kind.__name__ for link in _chain(exc) for kind in type(link).__mro__)
+
+
+def _words(exc: BaseException) -> frozenset[str]:
+    """Return the codes and types that the provider's error objects carry.
+
+    Where no SDK has read the body it is in the text. A body inside a body is not looked for: it may
+    be the prompt.
+    """
+    links = [link for link in _chain(exc) if _depth(link) <= _SDK or _status(link)]
+    found = {_word(link, name) for link in links for name in ("code", "type")}
+    bodies = [body for link in links if isinstance(body := getattr(link, "body", None), Mapping)]
+    for body in bodies or [_body_in(_text(link)) for link in links]:
+        inner = body.get("error")
+        for part in (body, inner if isinstance(inner, Mapping) else {}):
+            found |= {word for name in ("code", "type") if isinstance(word := part.get(name), str)}
+    return frozenset(found)
+
+
+def _text(link: BaseException) -> str:
+    """Return what an SDK's error says, empty for any other: what others write is not evidence."""
+    return str(link) if _depth(link) <= _SDK else ""
+
+
+def _body_in(text: str) -> Mapping[str, object]:
+    try:
+        body = json.loads(text[text.index("{") :])
+    except (ValueError, RecursionError):
+        return {}
+    return body if isinstance(body, Mapping) else {}
 
 
 def _transport(names: list[str]) -> Literal["never_tried", "never_connected", "broken"] | None:

@@ -10,7 +10,12 @@ import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Self
 
-from budgetroute.backends.failures import billing_of, provider_error
+from budgetroute.backends.failures import (
+    billing_of,
+    fault_of,
+    is_model_missing,
+    provider_error,
+)
 from budgetroute.backends.usage import read_usage
 from budgetroute.calls.meters import land_waiting
 from budgetroute.calls.partial import Tally, is_chunk
@@ -110,6 +115,11 @@ class Flight:
             self._release()
             raise
 
+    def unused(self) -> None:
+        """Release the hold of a flight that never began."""
+        if not self._landed:
+            self._release()
+
     def handed_over(self) -> Flight:
         """Let go of this block: the flight goes on in a coroutine or a stream."""
         self._handed_over = True
@@ -177,6 +187,8 @@ class Flight:
         """
         if self._landed:
             return
+        if is_model_missing(error, self.decision.model):
+            self.router.quarantine.missed(self.decision.model, fault_of(error).why)
         unknown = not (isinstance(error, self._unsent) or self._is_free(error))
         if self._is_recorded:
             seen = len(self._usages) + sum(tally.started for tally in self._tallies)

@@ -79,6 +79,7 @@ class Decided(Struct, frozen=True):
     plan: tuple[float, float, float] | None = None
     floor: float | None = None
     fallback: str = ""
+    after: str = ""
     best: tuple[Ranked, ...] = ()
     steps: tuple[str, ...] = ()
     worst: tuple[float, ...] = ()

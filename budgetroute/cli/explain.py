@@ -87,6 +87,8 @@ def _title(found: Story) -> Text:
 
 def _before(found: Story) -> Iterator[tuple[str, RenderableType]]:
     record = found.record
+    if record.after:
+        yield "After", f"decision {plain(record.after)}, which failed in the same call"
     if record.input_tokens is not None:
         yield "Request", _request(found)
     if record.price is not None:
@@ -181,6 +183,8 @@ def _after(found: Story) -> Iterator[tuple[str, RenderableType]]:
         yield "Actual" if len(found.attempts) == 1 else f"Attempt {place}", _fate(entry)
         if (seen := outcome(entry)) is not None and (usage := _usage(seen, found.chosen)):
             yield "", usage
+    if found.then is not None:
+        yield "Then", f"decision {plain(found.then)} was made in the same call, without what failed"
     if len(found.attempts) > 1:
         yield "Together", money(sum(entry.row.amount for entry in found.attempts))
 

@@ -70,6 +70,7 @@ class Story:
         attempts: oldest first.
         zone: the zone that times are shown in.
         limits: where the limits that it counts in stand, as far as they are in the configuration.
+        then: the id of the decision that was made when this one had failed; None = none is known.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Story:
     attempts: tuple[Entry, ...]
     zone: tzinfo
     limits: tuple[Standing, ...] = ()
+    then: str | None = None
 
     @property
     def at(self) -> datetime:
@@ -135,6 +137,8 @@ class Story:
             "priced_by": record.priced_by,
             "floor": record.floor,
             "fallback": record.fallback or None,
+            "after": record.after or None,
+            "then": self.then,
             "chosen": self.chosen,
             "passed_over": self.passed_over,
             "ranked": [self._ranked_json(row) for row in record.best],
@@ -216,7 +220,14 @@ def story(asked: str, config: Config, store: Store) -> Story:
         attempts=attempts,
         zone=config.budget.zone,
         limits=tuple(_limits(first, config, store)),
+        then=_then(first.decision, store),
     )
+
+
+def _then(decision: str, store: Store) -> str | None:
+    """Return what was decided after a decision had failed, if that is among the newest."""
+    newest = store.recent(_NEWEST)
+    return next((e.decision for e in newest if decided(e).after == decision), None)
 
 
 def _limits(first: Entry, config: Config, store: Store) -> Iterator[Standing]:

@@ -16,6 +16,7 @@ from budgetroute.config.schema import SCHEMA_FILE
 from budgetroute.config.show import effective
 from budgetroute.errors import StoreError
 from budgetroute.router.assembly import store_target
+from budgetroute.router.quarantine import Quarantine
 from budgetroute.stores import (
     NETWORK_FILESYSTEMS,
     filesystem_of,
@@ -23,14 +24,15 @@ from budgetroute.stores import (
     sqlite_version,
     wal_reset_bug,
 )
-from budgetroute.units import time_from_micros
+from budgetroute.units import micros_from_time, time_from_micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from budgetroute.config import Config
-    from budgetroute.protocols import Clock
+    from budgetroute.protocols import Clock, Store
 
 _PASSING = {
     "overlay": "it belongs to a container and ends with it: mount a volume there",
@@ -117,7 +119,7 @@ def on_store(config: Config) -> Section:
         found.append(Finding("warn", text))
     if path.exists() and kind not in NETWORK_FILESYSTEMS:
         ledger, seen = _on_ledger(config)
-        found.append(ledger)
+        found += ledger
         content |= seen
     return Section("store", "Store", found, content=content)
 
@@ -170,13 +172,14 @@ def _on_sqlite() -> Finding:
     )
 
 
-def _on_ledger(config: Config) -> tuple[Finding, dict[str, Any]]:
+def _on_ledger(config: Config) -> tuple[list[Finding], dict[str, Any]]:
     store = open_store(store_target(config), WallClock())
     try:
         history = store.history(f"{config.name}|all")
         newest = store.recent(1)
+        out = _out(store, config)
     except StoreError as err:
-        return Finding("fail", str(err)), {}
+        return [Finding("fail", str(err))], {}
     finally:
         store.close()
     days = {period: sums for period, sums in history.items() if period.startswith("day:")}
@@ -190,8 +193,23 @@ def _on_ledger(config: Config) -> tuple[Finding, dict[str, Any]]:
         "calls": calls,
         "days": len(days),
         "newest": None if latest is None else latest.isoformat(),
+        "out": {name: at.isoformat() for name, at in out.items()},
     }
-    return Finding("ok", text + said), seen
+    unknown = [
+        Finding(
+            "warn",
+            f"{name} is out until {at:%Y-%m-%d %H:%M}: its provider does not know it. Mend its name "
+            "in [models], or take it out",
+        )
+        for name, at in out.items()
+    ]
+    return [Finding("ok", text + said), *unknown], seen
+
+
+def _out(store: Store, config: Config) -> dict[str, datetime]:
+    """Return model → when it is asked again, of those in quarantine."""
+    kept = Quarantine(store, app=config.name, zone=config.budget.zone, warn=str)
+    return kept.until(micros_from_time(store.now()))
 
 
 def on_software() -> Section:

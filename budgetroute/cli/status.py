@@ -153,6 +153,9 @@ def _lines(seen: Standing) -> Iterator[tuple[str, RenderableType]]:
     if status.estimated:
         calls += f"; {status.estimated:,} booked as estimated, no usage was reported"
     yield "Calls", calls
+    for name, at in status.quarantined.items():
+        text = f"{name}: its provider does not know it; asked again {moment(at, seen.now)}"
+        yield "Out", marked("warn", text)
     yield from benefit_lines(status)
     for cap in others:
         notes = [_window(cap), _noted(cap), _priced(cap, seen), _reset(cap, seen)]

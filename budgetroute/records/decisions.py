@@ -21,6 +21,23 @@ CostSource: TypeAlias = Literal["reported", "timed", "given", "partial", "estima
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """A model that failed in a call, and is out for the rest of it.
+
+    Attributes:
+        model: its name.
+        why: in a few words.
+        provider: its provider, if all its models are out with it.
+        context: input tokens that were too many for it; models that take no more are out too.
+    """
+
+    model: str
+    why: str
+    provider: str | None = None
+    context: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One call as the router sees it.
 
@@ -47,6 +64,8 @@ class Request:
         unbilled: the provider's tools in it that have fees which no price here has.
         timeout_s: how long the call may take; None = unknown.
         seed: the user's request id; it seeds the draw between λ_low and λ_high.
+        failed: what failed before in the same call.
+        after: the id of the decision that failed before; empty for a call's first.
     """
 
     route: str
@@ -70,6 +89,8 @@ class Request:
     unbilled: frozenset[str] = frozenset()
     timeout_s: float | None = None
     seed: str | None = None
+    failed: tuple[Failure, ...] = ()
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +156,7 @@ class Decision:
         images: images in the prompt, which `input_tokens` leaves out.
         calls: responses that one reservation covers.
         terms: what may be billed besides text, as it was asked for.
+        after: the id of the decision that failed before in the same call; empty for its first.
     """
 
     id: str
@@ -167,6 +189,7 @@ class Decision:
     images: int = 0
     calls: int = 1
     terms: Terms = field(default_factory=Terms)
+    after: str = ""
 
     @property
     def action(self) -> Action:

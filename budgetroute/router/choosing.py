@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from budgetroute.router.overheads import Overheads
     from budgetroute.router.paced import Paces
     from budgetroute.router.paces import Pace
+    from budgetroute.router.quarantine import Quarantine
     from budgetroute.router.slate import Ranking, Slate
     from budgetroute.units import Pico
 
@@ -67,16 +68,24 @@ class Chooser:
         paces: the shadow prices.
         overheads: what functions add to prompts.
         crossings: worst cases that were crossed lately.
+        quarantine: the models that are out for a while.
     """
 
     def __init__(
-        self, equipment: Equipment, paces: Paces, *, overheads: Overheads, crossings: Crossings
+        self,
+        equipment: Equipment,
+        paces: Paces,
+        *,
+        overheads: Overheads,
+        crossings: Crossings,
+        quarantine: Quarantine,
     ) -> None:
         self.equipment = equipment
         self.paces = paces
         self.pace = paces.main
         self.overheads = overheads
         self.crossings = crossings
+        self.quarantine = quarantine
         self.strict = equipment.config.strict
         self._floors: dict[str, tuple[float, int]] = {}
         self._sizes: dict[str, MeanSize] = {}
@@ -132,7 +141,7 @@ class Chooser:
 
     def _routed(self, lane: Lane, request: Request, sizing: Sizing, draw: float, at: int) -> Pick:
         weights, by = lane.chain.classify(request)
-        eligible = lane.eligible(request, weights[0][0])
+        eligible = lane.eligible(request, weights[0][0], self.quarantine.out(at))
         paces = self.paces.of(request)
         group = self._grouped(paces, request, sizing, weights[0][0], eligible.slate)
         rank = partial(eligible.slate.rank, weights, sizing, floor=request.floor)
@@ -165,7 +174,7 @@ class Chooser:
 
     def _unheld(self, lane: Lane, request: Request, sizing: Sizing, draw: float) -> Pick:
         weights, by = lane.chain.classify(request)
-        eligible = lane.eligible(request, weights[0][0])
+        eligible = lane.eligible(request, weights[0][0], self.quarantine.last_seen())
         plans = [plan for p in self.paces.seen(request) if (plan := p.last_seen()) is not None]
         price, propensity, _ = pacing.dearest(plans, draw) if plans else (CHEAPEST, 1.0, 0)
         ranking = eligible.slate.rank(weights, sizing, price=price, floor=request.floor)
@@ -184,6 +193,8 @@ class Chooser:
         slate: Slate,
     ) -> str:
         """Return the request's group, and let the solvers know its curve."""
+        if request.after:  # it was counted, and its group keeps the models that failed now
+            return ""
         group = group_of(self.pace.app, request, prompt_type)
         group += "".join([mark_of(pace.scope) for pace in paces[1:]])
         if self.pace.solver is not None:

@@ -97,9 +97,12 @@ class Comparing:
         _all.add(self)
 
     def saw(self, pick: Pick, chosen: Candidate, window: str) -> None:
-        """Add one routed call to its window; fallbacks, and calls that were not free to choose, are none."""
+        """Add one routed call to its window.
+
+        Fallbacks, calls that were not free to choose, and second decisions of a call are none.
+        """
         expected = pick.ranking.expected
-        if pick.slate is None or expected is None or chosen.reward is None:
+        if pick.slate is None or expected is None or chosen.reward is None or pick.request.after:
             return
         if not _is_free(pick.request.pins):
             return

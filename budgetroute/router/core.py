@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.errors import StoreError
 from budgetroute.records import (
-    Ask,
     Bill,
     Decision,
-    Refusal,
     Request,
     Settlement,
     Usage,
@@ -24,15 +22,16 @@ from budgetroute.router.comparing import Comparing
 from budgetroute.router.crossings import Crossings
 from budgetroute.router.engines import Engines
 from budgetroute.router.herald import Herald
-from budgetroute.router.holding import hold, lease_end, option
+from budgetroute.router.holding import hold, hold_again, option
 from budgetroute.router.learning import learn
 from budgetroute.router.overheads import Overheads
 from budgetroute.router.paced import paces_of
 from budgetroute.router.picks import draw_of
+from budgetroute.router.quarantine import Quarantine
 from budgetroute.router.status import Status, limits_of, status_of
 from budgetroute.router.till import Till
 from budgetroute.router.words import settlement_record
-from budgetroute.units import micros_from_time, time_from_micros
+from budgetroute.units import micros_from_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,8 +86,15 @@ class Router:
         self.paces = paces_of(equipment, self.till, observers=(self.herald,))
         self.pace = self.paces.main
         self.crossings = Crossings(store, app=config.name)
+        self.quarantine = Quarantine(
+            store, app=config.name, zone=self.till.day.zone, warn=self.herald.warn
+        )
         self.chooser = Chooser(
-            equipment, self.paces, overheads=self.overheads, crossings=self.crossings
+            equipment,
+            self.paces,
+            overheads=self.overheads,
+            crossings=self.crossings,
+            quarantine=self.quarantine,
         )
         self.engines = Engines(equipment, store)
         self.uncounted = 0
@@ -162,38 +168,10 @@ class Router:
         if not decision.slots:
             return decision
         try:
-            return self._held_again(decision, request, attempt)
+            return hold_again(self, decision, request, attempt=attempt)
         except StoreError as err:
             self._let_through(err)
             return replace(decision, slots=(), balance=None)
-
-    def _held_again(self, decision: Decision, request: Request, attempt: int) -> Decision:
-        at = micros_from_time(self.store.now())
-        applied = self.cash.applied(at, request)
-        hardened = self.cash.hardened(applied) if decision.degraded else None
-        limits = hardened or self.cash.limits(applied)
-        outcome = self.store.reserve(
-            Ask(
-                attempt=f"{decision.id}#{attempt}",
-                decision=decision.id,
-                at=at,
-                lease_until=lease_end(at, request.timeout_s),
-                limits=limits,
-                options=(option(decision.chosen),),
-                record='{"v":1,"retry":true}',
-            )
-        )
-        if isinstance(outcome, Refusal):
-            error = self.cash.exceeded(outcome, applied[limits.index(outcome.limit)], at)
-            self.herald.refused(request.route, error)
-            raise error
-        self.engines.begin(decision, request, time_from_micros(at), attempt=attempt)
-        return replace(
-            decision,
-            slots=tuple(limit.slot for limit in limits),
-            limits=applied,
-            balance=outcome.balances[0],
-        )
 
     def settle(
         self,
@@ -235,6 +213,8 @@ class Router:
         if decision.shadowed is not None:
             shadow.settle(self, decision, settlement)
         learn(self, decision, settlement, usages)
+        if usages or given is not None:
+            self.quarantine.answered(decision)
         self.herald.settled(decision, settlement)
         return settlement
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from budgetroute.records import AXES, Action
@@ -45,6 +46,7 @@ class Gates:
         """Return why this row cannot serve the request, None if it can; prompt type aside."""
         checks: tuple[Callable[[Row, Request], str | None], ...] = (
             self._model_allowed,
+            _failed,
             _pinned,
             _provider,
             _tagged,
@@ -61,7 +63,12 @@ class Gates:
 
     def forbids(self, row: Row, request: Request) -> str | None:
         """Return why a model must not serve this request, not even as a fallback."""
-        return self._model_allowed(row, request) or _tagged(row, request) or _sendable(row, request)
+        return (
+            self._model_allowed(row, request)
+            or _failed(row, request)
+            or _tagged(row, request)
+            or _sendable(row, request)
+        )
 
     def type_reason(self, row: Row, prompt_type: str, request: Request) -> str | None:
         """Return why this row cannot serve a prompt of this type, None if it can."""
@@ -115,6 +122,18 @@ class TypeGate:
         if self.cot and action.cot not in self.cot:
             return f"cot {sorted(self.cot)}"
         return None
+
+
+def _failed(row: Row, request: Request) -> str | None:
+    card = row.facts.card
+    for failure in request.failed:
+        if failure.model == row.action.model:
+            return f"failed in this call: {failure.why}"
+        if failure.provider == card.provider:
+            return f"its provider failed in this call: {failure.why}"
+        if (card.max_input_tokens or math.inf) <= (failure.context or 0):
+            return f"takes no more input than {failure.model}, which failed in this call"
+    return None
 
 
 def _pinned(row: Row, request: Request) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,12 @@ from budgetroute.router.choosing import CHEAPEST
 from budgetroute.router.picks import Held, decision_of
 from budgetroute.router.words import decision_record
 from budgetroute.telemetry import one_line
-from budgetroute.units import pico_estimate, usd_from_pico
+from budgetroute.units import micros_from_time, pico_estimate, time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from budgetroute.records import Candidate, Decision
+    from budgetroute.records import Candidate, Decision, Request
     from budgetroute.router.core import Router
     from budgetroute.router.picks import Pick
 
@@ -76,6 +76,40 @@ def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
     if not router.is_shadow:
         router.herald.refused(pick.request.route, error)
     raise error
+
+
+def hold_again(router: Router, decision: Decision, request: Request, *, attempt: int) -> Decision:
+    """Hold the worst case of a decided action once more and return where it counts.
+
+    Raises:
+        BudgetExceeded: it does not fit.
+    """
+    at, cash = micros_from_time(router.store.now()), router.cash
+    applied = cash.applied(at, request)
+    hardened = cash.hardened(applied) if decision.degraded else None
+    limits = hardened or cash.limits(applied)
+    outcome = router.store.reserve(
+        Ask(
+            attempt=f"{decision.id}#{attempt}",
+            decision=decision.id,
+            at=at,
+            lease_until=lease_end(at, request.timeout_s),
+            limits=limits,
+            options=(option(decision.chosen),),
+            record='{"v":1,"retry":true}',
+        )
+    )
+    if isinstance(outcome, Refusal):
+        error = cash.exceeded(outcome, applied[limits.index(outcome.limit)], at)
+        router.herald.refused(request.route, error)
+        raise error
+    router.engines.begin(decision, request, time_from_micros(at), attempt=attempt)
+    return replace(
+        decision,
+        slots=tuple(limit.slot for limit in limits),
+        limits=applied,
+        balance=outcome.balances[0],
+    )
 
 
 def _stages(router: Router, pick: Pick, applied: Sequence[Applied]) -> Iterator[_Stage]:

@@ -93,19 +93,26 @@ class Lane:
             terms=bounded(request.terms, searches=said.searches, seconds=timeout),
         )
 
-    def eligible(self, request: Request, prompt_type: str) -> Eligible:
+    def eligible(
+        self, request: Request, prompt_type: str, out: tuple[tuple[str, str], ...] = ()
+    ) -> Eligible:
         """Return the slate for a request whose heaviest type is given; kept for the next alike.
+
+        Args:
+            request: the request.
+            prompt_type: its heaviest type.
+            out: (model, reason) of models in quarantine; they stay where nothing else is left.
 
         Raises:
             NoEligibleAction: every action was gated out.
             UnpricedModel: a pinned model has no price.
         """
-        key = self._key(request, prompt_type)
+        key = (*self._key(request, prompt_type), out)
         found = self._slates.get(key)
         if found is None:
             if len(self._slates) >= _SLATES:
                 self._slates.clear()
-            found = self._slates[key] = self._gate(request, prompt_type)
+            found = self._slates[key] = self._gate(request, prompt_type, dict(out))
         return found
 
     def fallback(self, request: Request, sizing: Sizing) -> Ranking | None:
@@ -179,10 +186,11 @@ class Lane:
             request.needs,
             request.providers,
             request.require,
+            request.failed,
             tokens,
         )
 
-    def _gate(self, request: Request, prompt_type: str) -> Eligible:
+    def _gate(self, request: Request, prompt_type: str, out: Mapping[str, str]) -> Eligible:
         rows = self._rows(request)
         reasons: dict[str, str] = {}
         kept: list[Row] = []
@@ -198,6 +206,11 @@ class Lane:
                 reasons[row.action.label] = why
         if not kept:
             raise _nothing_left(self.name, reasons)
+        known = [row for row in kept if row.action.model not in out]
+        if known:  # a pin leaves one model, so it is never out
+            unknown = [row.action for row in kept if row.action.model in out]
+            reasons |= {action.label: out[action.model] for action in unknown}
+            kept = known
         slate = Slate(kept, self.table.types, baseline=self._comparable(request))
         return Eligible(slate, reasons, tally(reasons))
 

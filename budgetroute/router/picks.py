@@ -135,6 +135,7 @@ def decision_of(
         calls=pick.sizing.calls,
         terms=pick.sizing.terms,
         stepped_down=held.stepped_down,
+        after=pick.request.after,
     )
 
 

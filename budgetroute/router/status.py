@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.records import InputSize, Request, Slot
@@ -57,6 +57,7 @@ class Status:
         savings: this window's choices next to the baseline's and to single actions; None before the
             first comparable call.
         virtual: in shadow mode, what `on` would have spent and held of the same budget.
+        quarantined: model → when it may be asked again, of models that their providers do not know.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Status:
     mode: str = "on"
     savings: Savings | None = None
     virtual: Virtual | None = None
+    quarantined: Mapping[str, datetime] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the caller's or the library's own type
         if name not in self.__slots__:
@@ -86,7 +88,10 @@ class Status:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, times as ISO strings."""
-        return asdict(self) | {"resets_at": self.resets_at.isoformat()}
+        return asdict(self) | {
+            "resets_at": self.resets_at.isoformat(),
+            "quarantined": {name: at.isoformat() for name, at in self.quarantined.items()},
+        }
 
 
 def status_of(router: Router) -> Status:
@@ -123,6 +128,7 @@ def status_of(router: Router) -> Status:
         mode=router.config.mode,
         savings=savings_of(seen) if seen.routed.calls else None,
         virtual=_virtual(router, at, seen) if router.is_shadow else None,
+        quarantined=router.quarantine.until(at),
     )
 
 

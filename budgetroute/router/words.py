@@ -127,6 +127,7 @@ def decision_record(
             **_mixed(pick.plan),
             "floor": pick.request.floor,
             "fallback": pick.fallback,
+            "after": pick.request.after,
             "best": pick.ranking.shown,
             "steps": [c.action.label for c in steps],
             "worst": [usd_from_pico(c.worst) for c in steps],

@@ -36,6 +36,7 @@ class Reply:
         gap: seconds between the pieces of a stream.
         cut: the connection closes after this share of the body or of the stream's pieces.
         reports_usage: whether the response carries the usage.
+        reason: the error object's `code`.
     """
 
     code: int = 200
@@ -49,6 +50,7 @@ class Reply:
     gap: float = 0.0
     cut: float | None = None
     reports_usage: bool = True
+    reason: str | None = None
 
 
 def ok(
@@ -78,20 +80,26 @@ def ok(
 
 
 def status(
-    code: int, message: str = "scripted", *, retry_after: float | None = None, **headers: str
+    code: int,
+    message: str = "scripted",
+    *,
+    reason: str | None = None,
+    retry_after: float | None = None,
+    **headers: str,
 ) -> Reply:
     """Fail with an HTTP status and OpenAI's error object.
 
     Args:
         code: 408, 409, 429, 500, …
         message: the error's message.
+        reason: the error object's `code`, such as `model_not_found`.
         retry_after: seconds for the Retry-After header; None sends none.
         headers: further headers; underscores in the names become hyphens.
     """
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     if retry_after is not None:
         sent["Retry-After"] = f"{retry_after:g}"
-    return Reply(code=code, text=message, headers=sent)
+    return Reply(code=code, text=message, headers=sent, reason=reason)
 
 
 def slow(seconds: float, reply: Reply | None = None, *, gap: float = 0.0) -> Reply:
@@ -117,7 +125,7 @@ def stopped(finish: str, reply: Reply | None = None) -> Reply:
 def response(reply: Reply, request: Mapping[str, Any], *, number: int) -> Response:
     """Put a reply on the wire for a request, the `number`-th of its server."""
     if reply.code >= HTTPStatus.BAD_REQUEST:
-        sent = error_response(reply.code, reply.text, headers=reply.headers)
+        sent = error_response(reply.code, reply.text, code=reply.reason, headers=reply.headers)
     else:
         sent = replace(
             chat_response(_completion(reply, request, number=number), request),
