@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from budgetroute.clock import ManualClock
 from budgetroute.context import run
-from budgetroute.errors import BudgetExceeded
+from budgetroute.errors import BudgetExceeded, ConfigError
 from budgetroute.records import Pins, Usage
 from budgetroute.stores import MemoryStore
 from budgetroute.units import micros_from_time
@@ -458,6 +458,20 @@ def test_a_million_users_leave_memory_flat(world, monkeypatch):
         router.till.applied(at, asked(tags={"user": f"u{number}"}))
     assert router.till.scopes._value_key.cache_info().currsize == 4096
     assert len(router.till.scopes._periods) <= 3
+
+
+def test_a_huge_value_is_not_remembered(world):
+    """A tag of a megabyte counts like any other and stays in no cache."""
+    router = limited(world, '[limits.users]\nper = "user"\ndaily_usd = 1\n')
+    spend(router, tags={"user": "x" * 2**20})
+    assert router.till.scopes._value_key.cache_info().currsize == 0
+    assert standing(router, "users", tags={"user": "x" * 2**20}).spent_usd == PAID
+
+
+def test_a_tag_asked_for_is_a_string(world):
+    """`limits(tags=…)` says so, as `tags()` does."""
+    with pytest.raises(ConfigError, match="write a string"):
+        limited(world, "").limits(tags={"user": 7})
 
 
 def test_old_days_of_users_are_dropped(any_world):

@@ -104,6 +104,21 @@ def test_the_key_of_scopes_is_private_and_shared(tmp_path, clock):
     assert MemoryStore(clock).scope_key() != MemoryStore(clock).scope_key()
 
 
+def test_a_lost_key_of_scopes_is_told(tmp_path, clock, caplog):
+    """Where sums were counted under another key, a warning says that they start from zero."""
+    store = DiskStore(tmp_path / "store", clock)
+    store.scope_key()
+    store.close()
+    assert caplog.text == ""
+    store.reserve(ask(limits=[Limit(Slot("app|limit:a#1", "total"), None)]))
+    (tmp_path / "store" / "scopes.key").unlink()
+    fresh = DiskStore(tmp_path / "store", clock)
+    fresh.scope_key()
+    assert "start from zero" in caplog.text
+    fresh.close()
+    store.close()
+
+
 @pytest.mark.parametrize("damage", ["", "abc", "zz" * 32, "00" * 31])
 def test_a_damaged_key_of_scopes_is_never_replaced(tmp_path, clock, damage):
     """Users' sums would start from zero under another key: it is an error that says so."""

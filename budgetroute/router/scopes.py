@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _KEY_BYTES = 8
 _VALUE_BYTES = 12
 _VALUES_KEPT = 4096
+_SHORT = 200  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class Scopes:
             if rule.per is None:
                 yield from self._standing(rule, at, fixed)
             for value in rule.values(request):
-                yield from self._applied(rule, self._value_key(rule, value), at, value=value)
+                yield from self._applied(rule, self.value_key(rule, value), at, value=value)
         for run, usd in request.run_limits:
             slot = Slot(f"{self.app}|run:{run}", RUN_PERIOD)
             yield Applied(f"run:{run}", "run", slot, usd, usd, usd)
@@ -182,6 +183,14 @@ class Scopes:
             period = TOTAL_PERIOD if kind == "total" else self.period(cap.window, at).id
             slot = Slot(key, period)
             yield Applied(rule.name, kind, slot, cap.usd, cap.first, cap.last, cap.warn, value)
+
+    def value_key(self, rule: Rule, value: str) -> str:
+        """Return the key of one value's limit; long values are not remembered, they may be large.
+
+        Raises:
+            StoreError: the secret cannot be read.
+        """
+        return (self._value_key if len(value) <= _SHORT else self._hashed)(rule, value)
 
     def _hashed(self, rule: Rule, value: str) -> str:
         return f"{self.key(rule)}{ONE_OF_MANY}{self._digest(value, _VALUE_BYTES)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from budgetroute.errors import ConfigError
 from budgetroute.records import InputSize, Request, Slot
 from budgetroute.savings import savings_of
 from budgetroute.units import micros_from_time, time_from_micros, usd_from_pico
@@ -181,6 +182,10 @@ class LimitStatus:
 
 def limits_of(router: Router, route: str, tags: Mapping[str, str]) -> tuple[LimitStatus, ...]:
     """Return where the limits stand that a call of this route with these tags counts in."""
+    given: Mapping[str, object] = tags
+    odd = next((name for name, value in given.items() if not isinstance(value, str)), None)
+    if odd is not None:
+        raise ConfigError(f"limits(tags=…): the value of {odd!r} is {tags[odd]!r}; write a string")
     at = micros_from_time(router.store.now())
     applied = router.cash.applied(at, Request(route, "", InputSize(0, 0), tags=tags))
     return router.cash.standing(applied, at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from budgetroute.records import Ask, Attempt, Bill, Entry, Refusal, Slot, StoredPlan
 
 Connection: TypeAlias = sqlite3.Connection
+
+_log = logging.getLogger("budgetroute.store")
 
 _SWEPT_AT_ONCE = 256
 
@@ -99,7 +102,15 @@ class DiskStore:
     def scope_key(self) -> bytes:
         """Return the secret that tag values are hashed with, from `scopes.key` in the folder."""
         if self._key is None:
-            self._key = secret(self.path / "scopes.key")
+            path = self.path / "scopes.key"
+            is_new = not path.exists()
+            self._key = secret(path)
+            if is_new and self._ledger.read(rows.has_values):
+                _log.warning(
+                    "%s was not there and was made anew: sums of limits with `per` that were counted "
+                    "under the old one start from zero. Put it back from a copy if there is one.",
+                    path,
+                )
         return self._key
 
     def history(self, scope: str) -> Mapping[str, Balance]:

@@ -149,6 +149,12 @@ def is_marked(ledger: sqlite3.Connection, slot: Slot, name: str) -> bool:
     return bool(ledger.execute(query, (slot.scope, slot.period, name)).fetchone()[0])
 
 
+def has_values(ledger: sqlite3.Connection) -> bool:
+    """Say whether there are sums of scopes that are one of many."""
+    query = "SELECT EXISTS (SELECT 1 FROM sums WHERE scope GLOB '*#*')"
+    return bool(ledger.execute(query).fetchone()[0])
+
+
 def mark(ledger: sqlite3.Connection, slot: Slot, name: str) -> bool:
     """Set a mark; say whether it is new."""
     query = "INSERT OR IGNORE INTO marks (scope, period, name) VALUES (?, ?, ?)"
