@@ -54,7 +54,7 @@ def bill(
     Cached, cache-written, audio and image tokens are parts of the input and never exceed it;
     reasoning, audio and images are parts of the output. The dearer, written ones are counted
     first. A class without its own rate is billed as plain input or output, a service tier without
-    rates (`has_rates_for`) at the standard ones.
+    rates (`has_rates_for`) at the standard ones. An answer out of a cache on this side is free.
 
     Args:
         price: what is applied.
@@ -70,6 +70,8 @@ def bill(
     >>> bill(mini, Usage(100, 50, cached_tokens=80))
     39000000
     """
+    if usage.from_cache:
+        return 0
     total = max(usage.input_tokens, 0)
     rates = rates_at(price, input_tokens=total, service=usage.service_tier, at=at)
     atto = (
@@ -154,24 +156,31 @@ def worst_line(price: Price) -> tuple[Atto, Atto] | None:
 
 
 def input_bound(
-    size: InputSize, *, ratio: float, overhead: int, image_tokens: int | None
+    size: InputSize,
+    *,
+    ratio: float,
+    overhead: int,
+    image_tokens: int | None,
+    foreign: bool = False,
 ) -> int | None:
     """Return the most input tokens a prompt can have; None when images have no known size.
 
-    min(UTF-8 bytes, ⌈count · ratio⌉) + framing + overhead + images · image_tokens. A guessed count
-    bounds nothing, so the bytes do: no tokenizer makes more tokens than bytes.
+    min(UTF-8 bytes, ⌈count · ratio⌉ + odd) + framing + overhead + images · image_tokens. A guessed
+    count bounds nothing, so the bytes do: no tokenizer makes more tokens than bytes. `odd` counts
+    for a foreign tokenizer only.
 
     Args:
         size: what was measured.
         ratio: provider tokens per counted token, an upper bound (r of the design).
         overhead: tokens that the user's function adds, at most.
         image_tokens: the most one image takes; None = unknown.
+        foreign: the model's tokenizer is another one than the prompt was counted with.
     """
     if size.images and image_tokens is None:
         return None
     text = size.utf8_bytes
     if size.exact:
-        text = min(text, math.ceil(size.tokens * ratio))
+        text = min(text, math.ceil(size.tokens * ratio) + size.odd * foreign)
     return text + size.framing + overhead + size.images * (image_tokens or 0)
 
 

@@ -94,14 +94,25 @@ def _usage(counts: Counts, answer: object, block: object) -> Usage | None:
             searches=searches,
             map_queries=map_queries,
             search_context=context,
+            from_cache=_is_cached(answer),
             **{name: count or 0 for name, count in counts.items()},
         )
     )
 
 
+def _is_cached(answer: object) -> bool:
+    """Say whether litellm answered out of its own cache: it repeats the usage of the first time."""
+    hidden = field_of(answer, "_hidden_params")
+    return _is_litellm(answer) and field_of(hidden, "cache_hit") is True
+
+
+def _is_litellm(answer: object) -> bool:
+    return type(answer).__module__.startswith("litellm.")
+
+
 def _is_filler(answer: object, block: object) -> bool:
     """Say whether this is the 0/0 that litellm puts where the provider reported no usage."""
-    return type(answer).__module__.startswith("litellm.") and not any(
+    return _is_litellm(answer) and not any(
         field_of(block, name) for name in ("prompt_tokens", "completion_tokens", "input_tokens")
     )
 

@@ -28,6 +28,7 @@ class Usage:
         searches: searches that the provider ran for the call.
         map_queries: look-ups in maps that the provider ran for the call.
         search_context: how much the searches read (`low`, `medium`, `high`); None = not said.
+        from_cache: the answer came out of a cache on this side: no provider was asked.
     """
 
     input_tokens: int
@@ -47,6 +48,7 @@ class Usage:
     searches: int = 0
     map_queries: int = 0
     search_context: str | None = None
+    from_cache: bool = False
 
 
 COUNTS = tuple(each.name for each in fields(Usage) if each.type == "int")
@@ -64,6 +66,7 @@ class InputSize:
         images: images in the prompt; each costs `image_tokens` of its model.
         exact: whether `tokens` was counted rather than guessed from bytes.
         audio: whether anything in it may be billed as sound.
+        odd: bytes that another tokenizer may take for a token each: other scripts, digits, runs.
     """
 
     tokens: int
@@ -72,6 +75,7 @@ class InputSize:
     images: int = 0
     exact: bool = True
     audio: bool = False
+    odd: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def crossings(
     more = len(usages) - decision.calls
     if more > 0:
         found.append(_responses(decision, more))
-    beyond = _beyond(decision, usages)
+    beyond = _beyond(decision, usages, facts)
     if beyond > 0:
         found.append(_output(decision, beyond, facts))
     most = sum(_most(usage, decision, facts) for usage in usages)
@@ -116,9 +116,10 @@ def crossings(
     return found
 
 
-def _beyond(decision: Decision, usages: Sequence[Usage]) -> int:
-    """Return the output tokens above the caps of these responses."""
-    allowed = max(decision.calls, len(usages)) * decision.action.n * decision.max_tokens
+def _beyond(decision: Decision, usages: Sequence[Usage], facts: ModelFacts) -> int:
+    """Return the output tokens above what the caps of these responses allow."""
+    each = decision.action.n * (decision.max_tokens + facts.beyond_cap(decision.action))
+    allowed = max(decision.calls, len(usages)) * each
     return sum(max(0, usage.output_tokens) for usage in usages) - allowed
 
 

@@ -22,8 +22,10 @@ _TOLD = frozenset({"reported", "timed", "given"})
 def learn(
     router: Router, decision: Decision, settlement: Settlement, usages: Sequence[Usage]
 ) -> None:
-    """Take in a bill that was reported or given; estimates teach nothing."""
+    """Take in a bill that was reported or given; estimates and cached answers teach nothing."""
     if settlement.repeated or settlement.source not in _TOLD:
+        return
+    if any(usage.from_cache for usage in usages):
         return
     _gamma(router, decision, settlement)
     try:

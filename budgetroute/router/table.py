@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -10,10 +12,9 @@ from budgetroute.billing import search_fees
 from budgetroute.curves import interpolate_cap
 from budgetroute.records import Terms
 from budgetroute.terms import bounded, joined, terms_asked
-from budgetroute.units import pico_from_atto, usd_from_atto, usd_from_pico
+from budgetroute.units import is_whole, pico_from_atto, usd_from_atto, usd_from_pico
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from budgetroute.records import Action, Cell, InputSize, ModelCard, Price
@@ -27,6 +28,10 @@ _OPENAI_RATIO = 1.05  # measured spread of o200k against what OpenAI bills
 _NO_TERMS = Terms()
 _BORROWED = frozenset({"like", "prior"})  # cells with another engine's latency
 _OTHER_RATIO = 1.6  # Claude, Gemini and Llama tokenizers cut finer (facts of tokenizers)
+_OLDER = re.compile(r"(?:.*/)?(?:ft:)?(?:gpt-4(?:$|-(?!o))|gpt-3|davinci|babbage)")
+"""OpenAI's models before o200k."""
+_THINKS_BESIDE = frozenset({"dashscope", "qwencloud", "qwen_ai_platform"})
+"""Providers whose cap is for the answer alone: hidden reasoning has `thinking_budget`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +54,32 @@ class ModelFacts:
 
     @property
     def bound_ratio(self) -> float:
-        """Return billed over counted input tokens, at most."""
-        cautious = _OPENAI_RATIO if self.card.provider in {"openai", "azure"} else _OTHER_RATIO
+        """Return billed over counted input tokens, at most; odd bytes aside."""
+        cautious = _OTHER_RATIO if self.is_foreign else _OPENAI_RATIO
         return max(cautious, self.ratio * 1.1 if self.ratio != 1.0 else 0.0)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Say whether the model's tokenizer is another one than o200k."""
+        return self.card.provider not in {"openai", "azure"} or bool(_OLDER.match(self.card.key))
+
+    def beyond_cap(self, action: Action) -> int:
+        """Return the output tokens that one choice may have besides those that the cap counts.
+
+        Most providers count hidden reasoning in the cap. Where they do not, its own budget bounds
+        it, else the model's longest answer.
+        """
+        if self.card.provider not in _THINKS_BESIDE or action.reasoning_effort == "none":
+            return 0
+        asked = dict(action.params)
+        inner = asked.get("extra_body")
+        asked |= inner if isinstance(inner, Mapping) else {}
+        if not self.card.supports.get("reasoning") or asked.get("enable_thinking") is False:
+            return 0
+        budget = asked.get("thinking_budget")
+        if isinstance(budget, int) and is_whole(budget, least=0):
+            return budget
+        return self.card.max_output_tokens or self.card.max_input_tokens or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +109,12 @@ class Row:
     second_usd: float = 0.0
     search_usd: float = 0.0
     asked: Terms = _NO_TERMS
+
+    @property
+    def most_output(self) -> int:
+        """Return the most output tokens of one call, all choices together."""
+        action = self.action
+        return (action.max_tokens + self.facts.beyond_cap(action)) * action.n
 
     @property
     def is_plain(self) -> bool:
@@ -143,11 +177,12 @@ class Row:
             ratio=self.facts.bound_ratio,
             overhead=overhead + (_COT_BOUND if self.action.cot else 0),
             image_tokens=self.facts.image_tokens,
+            foreign=self.facts.is_foreign,
         )
         if bound is None:
             return None
         price = self.facts.price
-        output = self.action.max_tokens * self.action.n + beyond
+        output = self.most_output + beyond
         terms = bounded(joined(terms, self.asked), seconds=terms.seconds)
         if price.second is not None and terms.seconds is None:
             return None

@@ -26,6 +26,7 @@ _RARE = (
     "image_output_tokens",
     "searches",
     "map_queries",
+    "from_cache",
 )
 """Counts that a record holds only where there are any."""
 NOTHING_GATED = msgspec.Raw(b"{}")
