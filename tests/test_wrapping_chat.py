@@ -1,6 +1,7 @@
 """wrap(OpenAI()): chat completions are routed through every face of the client, and settled once."""
 
 import asyncio
+import contextlib
 
 import openai
 import pydantic
@@ -23,7 +24,7 @@ from stream_support import ASYNC, SYNC, TEXT, aended, booked, ended, watched
 
 from budgetroute import BudgetExceeded, ConfigError, last_decision, pin, route, run, wrap
 from budgetroute.router.table import COT_INSTRUCTION
-from budgetroute.testing import cut, ok, slow, status
+from budgetroute.testing import cut, ok, slow, status, stopped
 
 ASKED = {"model": MINI, "messages": HELLO}
 SOON = {"retry_after_ms": "1"}
@@ -180,6 +181,34 @@ class TestRouted:
             wrap(client, floor=2.0, router=router)
         with pytest.raises(ConfigError, match="require"):
             wrap(client, require="eu", router=router)
+
+    def test_a_call_without_a_model(self, client, wrapped, router, server):
+        """The passed model says whose models the client reaches; without it somebody else must."""
+        with pytest.raises(ConfigError, match="without model="):
+            wrapped.chat.completions.create(messages=HELLO)
+        with pytest.raises(ConfigError, match="without model="):
+            wrapped.responses.create(input="hello")
+        assert server.requests == []
+        with pin(model=MINI):
+            wrapped.chat.completions.create(messages=HELLO)
+        wrap(client, providers=["openai"], router=router).chat.completions.create(messages=HELLO)
+        assert [body["model"] for body in server.bodies] == [MINI, REASONER]
+
+    @pytest.mark.parametrize("raw", [False, True])
+    def test_an_answer_that_parse_refuses(self, wrapped, router, server, raw):
+        """An answer that was cut at its cap cannot be parsed, and is billed by its usage."""
+        server.then(stopped("length", ok('{"te', output_tokens=9)))
+        completions = wrapped.chat.completions
+        parse = (completions.with_raw_response if raw else completions).parse
+        with contextlib.nullcontext() if raw else pytest.raises(openai.LengthFinishReasonError):
+            parse(**ASKED, response_format=Answer)
+        assert attempts(router) == [("settled", cost(router, REASONER, 12, 9))]
+
+    def test_messages_in_extra_body(self, wrapped, server):
+        """They would be sent in place of those that were counted."""
+        with pytest.raises(ConfigError, match="extra_body holds messages"):
+            wrapped.chat.completions.create(**ASKED, extra_body={"messages": HELLO * 1000})
+        assert server.requests == []
 
     def test_nothing_is_sent_without_money(self, wrapped, server):
         """A call that does not fit is refused before the wire."""

@@ -375,7 +375,17 @@ class TestUnbounded:
         )  # fmt: skip
         assert len(server.requests) == 1
 
-    @pytest.mark.parametrize("extra", [{"max_output_tokens": 9}, {"model": "x"}])
+    def test_reasoning_in_another_mode(self, wrapped, server):
+        """What a mode other than the standard one takes beyond the cap is not known."""
+        with pytest.raises(ConfigError, match="reasoning mode 'pro'"):
+            wrapped.responses.create(**ASKED, reasoning={"mode": "pro"})
+        wrapped.responses.create(**ASKED, reasoning={"mode": "standard"})
+        assert len(server.requests) == 1
+
+    @pytest.mark.parametrize(
+        "extra",
+        [{"max_output_tokens": 9}, {"model": "x"}, {"input": "y"}, {"tools": [TOOL]}],
+    )
     def test_the_action_in_extra_body(self, wrapped, server, extra):
         """What would replace the decision on the wire is refused."""
         with pytest.raises(ConfigError, match="extra_body"):

@@ -122,11 +122,16 @@ def _unwrapped(response: object) -> object:
     parse = getattr(response, "parse", None)
     if parse is None or not hasattr(response, "http_response"):
         return response
-    return _body(response) if inspect.iscoroutinefunction(parse) else parse()
+    if inspect.iscoroutinefunction(parse):
+        return _body(response)
+    try:
+        return parse()
+    except Exception:  # noqa: BLE001 - what the caller wants of the answer is not in it; it is paid for
+        return _body(response)
 
 
 def _body(raw: object) -> object:
-    """Return the body of a raw response that can only be parsed in a loop; itself if it is not there."""
+    """Return the body of a raw response that cannot be parsed here; itself if it is not there."""
     try:
         return getattr(raw, "http_response").json()  # noqa: B009 - a foreign object's
     except (RuntimeError, ValueError):  # not read yet; no JSON

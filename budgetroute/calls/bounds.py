@@ -43,6 +43,7 @@ _REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """Dialect → parameter → why a call with it is refused."""
+_INPUT = ("functions", "input", "instructions", "messages", "system", "tools")
 _TOOLS = frozenset({"apply_patch", "custom", "function", "local_shell"})
 _TOOL_FAMILIES = (
     "bash_",
@@ -50,6 +51,7 @@ _TOOL_FAMILIES = (
     "memory_",
     "text_editor_",
 )  # Anthropic's, with a date behind
+_STANDARD = "standard"
 _NAMED = ("function", "input_schema", "name")
 
 
@@ -66,14 +68,25 @@ def refuse_unbounded(dialect: Dialect, given: Mapping[str, Any], *, where: str) 
     """
     extra = given.get(EXTRA_BODY)
     everything = {**given, **extra} if isinstance(extra, Mapping) else given
+    _refuse_replaced(extra, where)
     for name, why in _REFUSED[dialect.name].items():
         value = everything.get(name)
         if not (is_silent(value) or value is False):
             raise _refused(where, f"{name}=", why)
     if dialect is not CHAT:  # its tools are the caller's; a search there is one, and is held for
         _refuse_tools(everything.get("tools"), where)
-    if dialect is RESPONSES and any(map(_is_reference, items_of(everything))):
-        raise _refused(where, "an item reference in input", _UNSEEN)
+    if dialect is RESPONSES:
+        _refuse_unseen(everything, where)
+
+
+def _refuse_replaced(extra: object, where: str) -> None:
+    """Refuse input in `extra_body`, which is sent over what was counted."""
+    found = [name for name in _INPUT if name in extra] if isinstance(extra, Mapping) else []
+    if found:
+        raise ConfigError(
+            f"{where}: extra_body holds {', '.join(found)}, which would be sent in place of what was "
+            "counted and held. Pass it as a parameter of its own."
+        )
 
 
 def _refuse_tools(tools: Any, where: str) -> None:  # noqa: ANN401 - the caller's own
@@ -82,6 +95,17 @@ def _refuse_tools(tools: Any, where: str) -> None:  # noqa: ANN401 - the caller'
     if odd is not None:
         kind = field_of(odd, "type") or next(iter(odd), "?") if isinstance(odd, Mapping) else "?"
         raise _refused(where, f"a tool {kind!r} in tools", f"it is the provider's own: {_TURNS}")
+
+
+def _refuse_unseen(given: Mapping[str, Any], where: str) -> None:
+    """Refuse what only Responses have: items that are looked up, and reasoning in many ways at once."""
+    if any(map(_is_reference, items_of(given))):
+        raise _refused(where, "an item reference in input", _UNSEEN)
+    mode = field_of(given.get("reasoning"), "mode")
+    if mode is not None and mode != _STANDARD:
+        raise _refused(
+            where, f"reasoning mode {mode!r}", "what it takes beyond the cap is not known"
+        )
 
 
 def _is_ours(tool: object) -> bool:

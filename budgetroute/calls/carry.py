@@ -282,11 +282,18 @@ class Carrier:
         """
         model = said.model or self.usual.model or self.options.model
         own = self.options.providers
-        if own is not None or baseline is not None or model is None or not self.shape.own_client:
+        if own is not None or baseline is not None or not self.shape.own_client:
             return own
         router = self._router()
         written = router.config.route(self.route).providers
-        return frozenset(written or {router.equipment.facts(model).card.provider})
+        if model is not None:
+            return frozenset(written or {router.equipment.facts(model).card.provider})
+        if self.shape.is_client and not written and current_pins().model is None:
+            raise ConfigError(
+                f"{self.shape.name}() was called without model=: it is the baseline, and says whose "
+                "models this client reaches. Pass one, or say providers=[…]."
+            )
+        return None
 
     def _prompt(self, call: Bound) -> Prompt:
         source, passed, given = self.options.prompt, call.passed, call.given

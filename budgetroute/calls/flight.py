@@ -189,6 +189,9 @@ class Flight:
             return
         if is_model_missing(error, self.decision.model):
             self.router.quarantine.missed(self.decision.model, fault_of(error).why)
+        answered = read_usage(getattr(error, "completion", None))
+        if answered is not None and not self._is_recorded:
+            self._usages.append(answered)  # OpenAI's parse() has read the answer, and refuses it
         unknown = not (isinstance(error, self._unsent) or self._is_free(error))
         if self._is_recorded:
             seen = len(self._usages) + sum(tally.started for tally in self._tallies)
