@@ -73,9 +73,9 @@ def on_warning(tell: Tell) -> Tell:
     Raises:
         ConfigError: it cannot be called, or is a coroutine function.
 
-    >>> @on_warning
-    ... def page(warning):
-    ...     print(warning.limit, warning.share, warning.value)
+        @on_warning
+        def page(warning):
+            print(warning.limit, warning.share, warning.value)
     """
     given: object = tell
     if not callable(given) or iscoroutinefunction(given):

@@ -76,6 +76,7 @@ def capped(
     Between its two prices the plan's mix is the dearest point that is left.
 
     >>> curve = ((0.001, 0.5), (0.002, 0.8), (0.01, 0.9))
+    >>> from budgetroute.pacing.plans import PacingPlan
     >>> capped(curve, PacingPlan(low=20.0, high=20.0))
     ((0.001, 0.5), (0.002, 0.8))
     """
