@@ -74,16 +74,18 @@ def bill(
         return 0
     total = max(usage.input_tokens, 0)
     rates = rates_at(price, input_tokens=total, service=usage.service_tier, at=at)
-    atto = (
-        _input_atto(rates, total, usage) + _output_atto(rates, usage) + _time_atto(price, seconds)
-    )
-    fees = search_fees(
-        price.fees,
-        searches=usage.searches,
-        map_queries=usage.map_queries,
-        context=usage.search_context,
-    )
-    return pico_from_atto(atto) + price.request_fee + fees
+    atto = _input_atto(rates, total, usage) + _output_atto(rates, usage)
+    if price.second is not None:
+        atto += _time_atto(price, seconds)
+    amount = pico_from_atto(atto) + price.request_fee
+    if usage.searches or usage.map_queries or price.fees.always:
+        amount += search_fees(
+            price.fees,
+            searches=usage.searches,
+            map_queries=usage.map_queries,
+            context=usage.search_context,
+        )
+    return amount
 
 
 def expected_usd(
@@ -269,34 +271,42 @@ def _input_atto(rates: Rates, total: int, usage: Usage) -> Atto:
     written = _within(usage.cache_write_tokens, total)
     long = _within(usage.cache_write_long_tokens, written)
     cached = _within(usage.cached_tokens, total - written)
-    heard = _within(usage.cached_audio_tokens, cached)
     plain = total - written - cached
+    write = rates.input if rates.cache_write is None else rates.cache_write
+    atto = (
+        plain * rates.input
+        + cached * (rates.input if rates.cached_input is None else rates.cached_input)
+        + (written - long) * write
+        + long * (write if rates.cache_write_long is None else rates.cache_write_long)
+    )
+    if usage.audio_tokens > 0 or usage.image_tokens > 0 or usage.cached_audio_tokens > 0:
+        atto += _modal_atto(rates, plain, cached, usage)
+    return atto
+
+
+def _modal_atto(rates: Rates, plain: int, cached: int, usage: Usage) -> int:
+    """Return what sound and images cost beyond what the same tokens of text do."""
+    read = _or(rates.cached_input, rates.input)
+    heard = _within(usage.cached_audio_tokens, cached)
     audio = _within(usage.audio_tokens - heard, plain)
     images = _within(usage.image_tokens, plain - audio)
-    write = rates.input if rates.cache_write is None else rates.cache_write
-    read = rates.input if rates.cached_input is None else rates.cached_input
     return (
-        (plain - audio - images) * rates.input
-        + audio * _or(rates.audio_input, rates.input)
-        + images * _or(rates.image_input, rates.input)
-        + (cached - heard) * read
-        + heard * _or(rates.cached_audio, read)
-        + (written - long) * write
-        + long * _or(rates.cache_write_long, write)
+        audio * (_or(rates.audio_input, rates.input) - rates.input)
+        + images * (_or(rates.image_input, rates.input) - rates.input)
+        + heard * (_or(rates.cached_audio, read) - read)
     )
 
 
 def _output_atto(rates: Rates, usage: Usage) -> Atto:
     total = max(usage.output_tokens, 0)
     reasoning = _within(usage.reasoning_tokens, total)
-    audio = _within(usage.audio_output_tokens, total - reasoning)
-    images = _within(usage.image_output_tokens, total - reasoning - audio)
-    return (
-        (total - reasoning - audio - images) * rates.output
-        + reasoning * _or(rates.reasoning, rates.output)
-        + audio * _or(rates.audio_output, rates.output)
-        + images * _or(rates.image_output, rates.output)
-    )
+    atto = (total - reasoning) * rates.output + reasoning * _or(rates.reasoning, rates.output)
+    if usage.audio_output_tokens > 0 or usage.image_output_tokens > 0:
+        audio = _within(usage.audio_output_tokens, total - reasoning)
+        images = _within(usage.image_output_tokens, total - reasoning - audio)
+        atto += audio * (_or(rates.audio_output, rates.output) - rates.output)
+        atto += images * (_or(rates.image_output, rates.output) - rates.output)
+    return atto
 
 
 def _time_atto(price: Price, seconds: float | None) -> Atto:

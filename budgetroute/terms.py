@@ -43,6 +43,8 @@ def terms_asked(parameters: Mapping[str, Any]) -> Terms:
     >>> terms_asked({"tools": [{"type": "web_search_20250305", "max_uses": 3}]}).searches
     3
     """
+    if _SPEAKING.isdisjoint(parameters):
+        return _NOTHING
     parameters = _flat(parameters)
     services = services_asked(parameters)
     tools = list(_tools(parameters))
@@ -79,6 +81,8 @@ def services_asked(parameters: Mapping[str, Any]) -> frozenset[str]:
 
 def unbilled_tools(parameters: Mapping[str, Any]) -> frozenset[str]:
     """Return the provider's tools among a request's that have fees which no price here has."""
+    if _HOLDING_TOOLS.isdisjoint(parameters):
+        return _NO_TOOLS
     found = set()
     for tool in _tools(_flat(parameters)):
         kind = _field(tool, "type")
@@ -112,7 +116,10 @@ def bounded(terms: Terms, *, searches: int = SEARCHES, seconds: float | None = N
 
 
 _NOTHING = Terms()
+_NO_TOOLS: frozenset[str] = frozenset()
 _OPTIONS = ("web_search_options", "search_parameters")
+_HOLDING_TOOLS = frozenset({"tools", "config", "extra_body"})
+_SPEAKING = _HOLDING_TOOLS | {*_OPTIONS, "service_tier", "speed", "inference_geo"}
 
 
 def _flat(parameters: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,10 +7,12 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cli_support import cli
 from helpers.world import MODELS, PRICES, asked, cell
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from budgetroute import route
 from budgetroute.errors import ConfigError, NoEligibleAction
 from budgetroute.records import Action, InputSize, Pins, Terms, Usage
 from budgetroute.router.engines import EngineTime
@@ -229,6 +231,73 @@ class TestPaidByTime:
         )
         router = world.router(models=power)
         assert router.equipment.facts("small").price.second == 10**15
+
+
+class TestPaidByTimeEndToEnd:
+    """Functions under @route whose model runs on an engine of our own."""
+
+    def routed(self, world, body, **options):
+        router = world.router(models=OURS, more="[routes.answer]\ntimeout_s = 60\n")
+
+        @route("answer", router=router, **options)
+        def answer(question, *, model="small", max_tokens=256):
+            world.pass_time(seconds=3)
+            return body(model)
+
+        return router, answer
+
+    def test_a_bare_string_is_billed_by_its_time(self, world):
+        """It reports no tokens, and needs to report none."""
+        router, answer = self.routed(world, lambda model: "because")
+        assert answer("why?") == "because"
+        status = router.status()
+        assert (status.spent_usd, status.held_usd) == (pytest.approx(0.003), 0.0)
+        assert status.estimated == 0
+
+    def test_a_stream_is_billed_until_its_end(self, world):
+        """The engine works while the caller reads."""
+
+        def chunks(model):
+            for word in ("be", "cause"):
+                world.pass_time(seconds=2)
+                yield {"choices": [{"index": 0, "delta": {"content": word}}]}
+
+        router, answer = self.routed(world, chunks)
+        assert len(list(answer("why?"))) == 2
+        assert router.status().spent_usd == pytest.approx(0.007)
+
+    def test_a_body_that_fails_is_estimated(self, world):
+        """Nobody knows whether the engine has stopped."""
+
+        def fails(model):
+            raise TimeoutError
+
+        router, answer = self.routed(world, fails)
+        with pytest.raises(TimeoutError):
+            answer("why?")
+        assert router.status().estimated == 1
+        assert router.status().held_usd > 0
+
+    def test_shadow_bills_the_baseline_by_time(self, world):
+        """What is sent is what is paid, in shadow mode too."""
+        router = world.router(
+            models=OURS, top='mode = "shadow"', more="[routes.answer]\ntimeout_s = 60\n"
+        )
+
+        @route("answer", router=router)
+        def answer(question, *, model="small", max_tokens=256):
+            world.pass_time(seconds=3)
+            return "because"
+
+        answer("why?")
+        assert router.status().spent_usd == pytest.approx(0.003)
+
+    def test_status_and_doctor_know_engines(self, world):
+        """Neither stumbles over a price without tokens."""
+        world.router(models=OURS, more="[routes.answer]\ntimeout_s = 60\n")
+        path = world.folder / "budgetroute.toml"
+        assert cli("status", "--config", path, "--json").code == 0
+        assert "by time" in cli("doctor", "--config", path).out
 
 
 class TestEngineTime:

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgetroute.backends.usage import read_usage
+from budgetroute.billing import bill
+from budgetroute.prices import price_from_config
 from budgetroute.records import Usage
 
 CHAT = {
@@ -234,7 +236,7 @@ def test_what_is_no_response(nothing):
     assert read_usage(nothing) is None
 
 
-BAD = [-1, True, 1.5, "7", 10**9 + 1, float("nan"), float("inf"), [1]]
+BAD = [-1, True, 1.5, "7", 10**8 + 1, 1e30, float("nan"), float("inf"), [1]]
 
 
 @pytest.mark.parametrize("bad", BAD)
@@ -257,6 +259,17 @@ def test_impossible_parts_are_unknown(bad):
     message = MESSAGE | {"usage": MESSAGE["usage"] | {"cache_read_input_tokens": bad}}
     assert read_usage(message) is None
     assert read_usage(Usage(1, 1, reasoning_tokens=bad)) is None
+
+
+def test_the_most_that_can_be_reported_fits_a_ledger():
+    """10⁸ tokens in and out at the dearest price that config takes are less than int64 holds."""
+    price = price_from_config(
+        "m", {"input": 10_000, "output": 10_000, "request": 100, "search": 100}
+    )
+    usage = read_usage(
+        chat(prompt_tokens=10**8, completion_tokens=10**8, num_search_queries=10_000)
+    )
+    assert 0 < bill(price, usage) < 2**63
 
 
 def test_whole_floats_are_counts():
@@ -330,7 +343,7 @@ def test_any_shape_gives_believable_usage_or_none(value):
     usage = read_usage(value)
     if usage is not None:
         counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-        assert all(type(count) is int and 0 <= count <= 10**9 for count in counts)
+        assert all(type(count) is int and 0 <= count <= 10**8 for count in counts)
 
 
 @pytest.mark.parametrize("shape", [dict, plain])
@@ -446,9 +459,10 @@ def test_context_size_of_searches():
     assert read_usage(searched(search_context_size="huge")).search_context is None
 
 
-def test_impossible_searches_are_unknown():
-    """A negative number of searches makes the usage unknown like any other count."""
-    assert read_usage(searched(num_search_queries=-1)) is None
+@pytest.mark.parametrize("bad", [*BAD, 10_001])
+def test_impossible_searches_are_unknown(bad):
+    """A number of searches that cannot be one makes the usage unknown like any other count."""
+    assert read_usage(searched(num_search_queries=bad)) is None
 
 
 def test_hidden_reasoning_without_a_total():

@@ -89,7 +89,7 @@ def test_english_is_not_held_threefold(tokenizers):
     """The bound stays near the count where tokenizers agree."""
     size = O200K.measure("The quick brown fox jumps over the lazy dog. " * 20)
     bound = input_bound(size, ratio=1.6, overhead=0, image_tokens=None, foreign=True)
-    assert bound <= 1.61 * size.tokens
+    assert bound <= 1.75 * size.tokens
 
 
 OTHERS = {

@@ -8,8 +8,8 @@ from budgetroute.units import is_count
 
 __all__ = ["ABSURD", "UnknownError", "count", "either", "field_of", "items_of", "storable", "word"]
 
-ABSURD = 10**9
-"""No call has so many tokens."""
+ABSURD = 10**8
+"""No call has so many tokens; at the dearest price they cost less than a ledger can hold."""
 
 
 class UnknownError(Exception):
@@ -20,7 +20,7 @@ def field_of(place: object, name: str) -> object:
     """Return a field of an object or a dict, None where it has none."""
     if place is None:
         return None
-    if isinstance(place, Mapping):
+    if type(place) is dict or isinstance(place, Mapping):
         return place.get(name)
     return getattr(place, name, None)
 
@@ -34,12 +34,14 @@ def items_of(place: object, *names: str) -> list[object]:
     return []
 
 
-def count(place: object, name: str) -> int | None:
+def count(place: object, name: str, *, most: int = ABSURD) -> int | None:
     """Return a count, None where there is none; raises UnknownError for what cannot be one."""
     value = field_of(place, name)
     if value is None:
         return None
-    if not isinstance(value, int | float) or not is_count(value) or value > ABSURD:
+    if type(value) is int and 0 <= value <= most:
+        return value
+    if not isinstance(value, int | float) or not is_count(value) or value > most:
         raise UnknownError
     return int(value)
 

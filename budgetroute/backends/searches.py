@@ -23,33 +23,45 @@ __all__ = ["searches_of"]
 
 _FREE_ACTIONS = frozenset({"open_page", "find_in_page", "find"})
 _SIZES = frozenset({"low", "medium", "high"})
+_ABSURD = 10_000
+"""No call searches so often: at a cent each a wild count would cost millions."""
 
 
 def searches_of(answer: object, block: object) -> tuple[int, int, str | None]:
     """Return (searches, look-ups in maps, context size) of a response and its usage block."""
-    grounded, mapped = _grounding(answer)
+    if field_of(answer, "candidates") is not None:
+        return *_grounding(answer), None
     details = field_of(block, "prompt_tokens_details")
-    searches = [
-        count(field_of(block, "server_tool_use"), "web_search_requests"),
-        count(details, "web_search_requests"),
-        count(field_of(block, "server_side_tool_usage_details"), "web_search_calls"),
-        count(block, "num_search_queries"),
-        _reported(answer, block),
-        grounded,
-        int(_cites(answer)),
-    ]
+    mapped = _times(details, "google_maps_grounding_requests")
     size = word(block, "search_context_size")
     return (
-        max(found or 0 for found in searches),
-        max(count(details, "google_maps_grounding_requests") or 0, mapped),
+        max(_told(block, details), _reported(answer, block), int(_cites(answer))),
+        mapped or 0,
         size if size in _SIZES else None,
     )
 
 
+def _told(block: object, details: object) -> int:
+    """Return the searches that the usage block counts."""
+    counts = (
+        _times(field_of(block, "server_tool_use"), "web_search_requests"),
+        _times(details, "web_search_requests"),
+        _times(field_of(block, "server_side_tool_usage_details"), "web_search_calls"),
+        _times(block, "num_search_queries"),
+    )
+    return max([found or 0 for found in counts])
+
+
+def _times(place: object, name: str) -> int | None:
+    return count(place, name, most=_ABSURD)
+
+
 def _reported(answer: object, block: object) -> int:
     """Return the searches of a Responses answer: as it counts them, else its output items."""
+    if field_of(answer, "choices") is not None:
+        return 0
     for place in (answer, block):
-        told = count(field_of(field_of(place, "tool_usage"), "web_search"), "num_requests")
+        told = _times(field_of(field_of(place, "tool_usage"), "web_search"), "num_requests")
         if told is not None:
             return told
     return sum(

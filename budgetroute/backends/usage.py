@@ -49,7 +49,7 @@ def read_usage(response: object) -> Usage | None:
     """Return what a response reports, None when it reports nothing that can be believed.
 
     Takes responses and usage blocks of the shapes above as objects or dicts, `Usage`, and openai's
-    raw responses. A reported 0 stays 0; a count that is negative, fractional, boolean or above 10⁹
+    raw responses. A reported 0 stays 0; a count that is negative, fractional, boolean or above 10⁸
     makes the whole usage unknown. Never raises: the call has been paid for.
     """
     try:

@@ -10,7 +10,7 @@ from budgetroute.cli.entries import decided
 from budgetroute.cli.opening import ledger_file
 from budgetroute.cli.pacing import planned
 from budgetroute.cli.wording import money
-from budgetroute.records import InputSize, Slot
+from budgetroute.records import InputSize, Slot, Terms
 from budgetroute.units import micros_from_time, pico_from_usd, time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:
@@ -227,8 +227,11 @@ def _needed(router: Router, today: Sequence[Entry]) -> Pico:
     seen = [usd for entry in today[:_SMALL] if _is_first(entry) for usd in decided(entry).worst]
     if seen:
         return pico_from_usd(min(seen))
-    nothing = InputSize(0, 0)
-    bounds = [row.worst(nothing, overhead=0, calls=1) for row in router.equipment.table().rows]
+    nothing, at_once = InputSize(0, 0), Terms(seconds=0.0)
+    bounds = [
+        row.worst(nothing, overhead=0, calls=1, terms=at_once)
+        for row in router.equipment.table().rows
+    ]
     return min(bound for bound in bounds if bound is not None)
 
 

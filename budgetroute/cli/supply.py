@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.classify import LinearClassifier
 from budgetroute.cli.report import Finding, Section, failed
-from budgetroute.cli.wording import counted, per_million
+from budgetroute.cli.wording import counted, per_million, usd
 from budgetroute.clock import WallClock
 from budgetroute.errors import BudgetRouteError, UnpricedModel
 from budgetroute.profiles import classifier_path, lint_profile, profile_path
 from budgetroute.router.assembly import advice_on_priors
 from budgetroute.router.table import make_row
+from budgetroute.units import usd_from_atto
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -73,11 +74,12 @@ def _models_of(profile: Profile) -> list[str]:
 def _price_row(name: str, facts: ModelFacts) -> tuple[str, ...]:
     price, rates = facts.price, facts.price.rates
     source = f"{price.source}: {price.key}" if price.key != name else price.source
+    shown = [per_million(each) for each in (rates.input, rates.cached_input, rates.output)]
+    if price.second is not None:
+        shown = ["by time", "", f"{usd(usd_from_atto(price.second) * 3600)}/h"]
     return (
         name,
-        per_million(rates.input),
-        per_million(rates.cached_input),
-        per_million(rates.output),
+        *shown,
         source,
         facts.card.deprecated_on or "",
     )
@@ -94,6 +96,7 @@ def _price_json(name: str, facts: ModelFacts) -> dict[str, Any]:
         "input_usd_per_million": rates.input / 10**12,
         "output_usd_per_million": rates.output / 10**12,
         "cached_input_usd_per_million": None if cached is None else cached / 10**12,
+        "second_usd": None if (by := facts.price.second) is None else usd_from_atto(by),
         "deprecated_on": facts.card.deprecated_on,
     }
 

@@ -143,8 +143,7 @@ class Router:
         decision_id = self._new_id()
         if self.is_shadow:
             decision = shadow.decide(self, request, decision_id)
-            self.herald.decided(decision)
-            return decision
+            return self._decided(decision, request)
         draw = draw_of(request.seed or decision_id)
         try:
             at = micros_from_time(self.store.now())
@@ -153,6 +152,9 @@ class Router:
             self.comparing.saw(pick, decision.chosen, self.pace.period(at).id)
         except StoreError as err:
             decision = self._uncounted(request, decision_id, draw, err)
+        return self._decided(decision, request)
+
+    def _decided(self, decision: Decision, request: Request) -> Decision:
         self.engines.begin(decision, request, decision.at)
         self.herald.decided(decision)
         self._say_unbilled(request, decision)

@@ -97,6 +97,8 @@ class Row:
         second_usd: dollars per second of an engine that is paid by time.
         search_usd: dollars of one search, where the model does not search in every call.
         asked: what the action's own parameters may be billed for.
+        most_output: output tokens of one call at most, all choices together.
+        is_foreign: its tokenizer is another one than prompts are counted with.
     """
 
     action: Action
@@ -109,12 +111,8 @@ class Row:
     second_usd: float = 0.0
     search_usd: float = 0.0
     asked: Terms = _NO_TERMS
-
-    @property
-    def most_output(self) -> int:
-        """Return the most output tokens of one call, all choices together."""
-        action = self.action
-        return (action.max_tokens + self.facts.beyond_cap(action)) * action.n
+    most_output: int = 0
+    is_foreign: bool = True
 
     @property
     def is_plain(self) -> bool:
@@ -177,13 +175,14 @@ class Row:
             ratio=self.facts.bound_ratio,
             overhead=overhead + (_COT_BOUND if self.action.cot else 0),
             image_tokens=self.facts.image_tokens,
-            foreign=self.facts.is_foreign,
+            foreign=self.is_foreign,
         )
         if bound is None:
             return None
         price = self.facts.price
         output = self.most_output + beyond
-        terms = bounded(joined(terms, self.asked), seconds=terms.seconds)
+        if self.asked is not _NO_TERMS:
+            terms = bounded(joined(terms, self.asked), seconds=terms.seconds)
         if price.second is not None and terms.seconds is None:
             return None
         if self.line is None or size.images or size.audio or not _is_text(terms):
@@ -214,6 +213,8 @@ def make_row(action: Action, facts: ModelFacts, cells: Mapping[str, Cell]) -> Ro
         second_usd=usd_from_atto(facts.price.second or 0),
         search_usd=usd_from_pico(search_fees(fees, searches=1) - always),
         asked=terms_asked(dict(action.params)) if action.params else _NO_TERMS,
+        most_output=(action.max_tokens + facts.beyond_cap(action)) * action.n,
+        is_foreign=facts.is_foreign,
     )
 
 
