@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,8 @@ class _Seen:
             *_, following, largest = [default, *sorted(self.recent)]
             if largest <= _WILD * max(following, default, _SMALL):
                 return
-            self.recent.remove(largest)
+            with suppress(ValueError):  # another thread has forgotten it too
+                self.recent.remove(largest)
 
 
 class Overheads:
