@@ -10,6 +10,8 @@ import logging as _logging
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from budgetroute.oneline import guard_logs as _guard_logs
+
 if _TYPE_CHECKING:
     from budgetroute.calls import last_decision, record
     from budgetroute.client import acompletion, completion
@@ -82,6 +84,7 @@ __all__ = [
 ]
 
 _logging.getLogger("budgetroute").addHandler(_logging.NullHandler())
+_guard_logs()
 
 
 def __getattr__(name: str) -> object:

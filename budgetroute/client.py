@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.calls.attempts import Attempts
@@ -45,7 +45,7 @@ class _Order:
     request: Request
     prompt: Prompt
     router: Router
-    extra: dict[str, Any]
+    extra: dict[str, Any] = field(repr=False)
     attempts: int
     deadline: float
 

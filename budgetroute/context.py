@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from budgetroute.errors import ConfigError
 from budgetroute.records import Pins
-from budgetroute.units import is_amount, is_whole, pico_from_usd
+from budgetroute.units import LONGEST_NAME, is_amount, is_name, is_whole, pico_from_usd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,6 +48,11 @@ def run(*, usd: float, id: str | None = None) -> Iterator[RunScope]:  # noqa: A0
     """
     if not is_amount(usd):
         raise ConfigError(f"run(usd={usd!r}): a cap is a number of dollars, 0 or more")
+    if id is not None and not is_name(id):
+        raise ConfigError(
+            f"run(id=…): a printable text of 1 to {LONGEST_NAME} characters is needed, because it "
+            "stands in the ledger and in the log"
+        )
     scope = RunScope(id or secrets.token_hex(6), pico_from_usd(usd))
     token = _runs.set((*_runs.get(), scope))
     try:

@@ -14,6 +14,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, TypeAlias
 
 from budgetroute.errors import ConfigError
+from budgetroute.oneline import one_line
 from budgetroute.policy import surplus
 from budgetroute.units import format_usd, usd_from_pico
 
@@ -266,23 +267,10 @@ def logfmt(fields: Mapping[str, object]) -> str:
     return " ".join(f"{name}={_quoted(str(value))}" for name, value in fields.items())
 
 
-def one_line(text: str) -> str:
-    r"""Return a text with its unprintable characters escaped, so that it cannot forge a line.
-
-    >>> one_line("a\nb")
-    'a\\nb'
-    """
-    return "".join([c if c.isprintable() else _escaped(c) for c in text])
-
-
 def _quoted(text: str) -> str:
     if _PLAIN.fullmatch(text) and text.isprintable():
         return text
     return '"' + one_line(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
 
 
 def _write(logger: logging.Logger, level: int, fields: Mapping[str, object]) -> None:

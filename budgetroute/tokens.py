@@ -13,6 +13,7 @@ import logging
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -249,10 +250,29 @@ def _fields(value: object) -> Mapping[str, Any] | None:
 
 
 def _json(value: object) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, default=_plainer)
-    except (TypeError, ValueError, RecursionError):
-        return repr(value)
+    for write in (_dumped, repr):
+        with suppress(TypeError, ValueError, RecursionError):
+            return write(value)
+    return _flat(value)
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=_plainer)
+
+
+def _flat(value: object) -> str:
+    """Return a value's texts one after the other, however deep they lie; each container once."""
+    texts: list[str] = []
+    open_, seen = [value], set[int]()
+    while open_:
+        part = open_.pop()
+        if not isinstance(part, Mapping | list | tuple):
+            texts.append(part if isinstance(part, str) else repr(part))
+        elif id(part) not in seen:
+            seen.add(id(part))
+            texts.append("[,:]")  # as JSON would have it, at most
+            open_ += [*part, *part.values()] if isinstance(part, Mapping) else part
+    return '", "'.join(texts)
 
 
 def _plainer(value: object) -> object:

@@ -20,6 +20,9 @@ PICO_PER_USD = 10**12
 ATTO_PER_USD = 10**18
 ATTO_PER_PICO = 10**6
 TOKENS_PER_MILLION = 10**6
+LONGEST_NAME = 200
+"""Characters of a name that comes from outside."""
+_LARGEST_FLOAT = 1e100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -122,9 +125,29 @@ def pico_estimate(usd: float) -> Pico:
     return round(usd * PICO_PER_USD)
 
 
+def is_name(value: object) -> bool:
+    """Say whether a value can stand in keys, rows and logs: a printable text of 1 to 200 characters."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and value.isprintable()
+
+
 def is_whole(value: object, *, least: int = 1) -> bool:
     """Say whether a value is a whole number of at least `least` (bool is not a number)."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def is_within(value: object) -> bool:
+    """Say whether no number inside plain values is beyond what 64 bits or a sum of floats can carry.
+
+    >>> is_within({"a": [1, 2.5]}), is_within([10**400]), is_within(float("nan"))
+    (True, False, False)
+    """
+    if isinstance(value, dict):
+        return all(map(is_within, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(is_within, value))
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return not isinstance(value, float) or abs(value) <= _LARGEST_FLOAT
 
 
 def is_amount(value: object) -> bool:

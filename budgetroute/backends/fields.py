@@ -10,6 +10,8 @@ __all__ = ["ABSURD", "UnknownError", "count", "either", "field_of", "items_of", 
 
 ABSURD = 10**8
 """No call has so many tokens; at the dearest price they cost less than a ledger can hold."""
+LONGEST = 200
+"""Characters that are kept of a response's words: they go into rows, logs and searches."""
 
 
 class UnknownError(Exception):
@@ -58,5 +60,6 @@ def word(place: object, *names: str) -> str | None:
 
 
 def storable(text: str) -> str:
-    """Return a word that UTF-8 can carry: half a surrogate pair would keep a bill out of the ledger."""
+    """Return a word that a ledger can carry: short, and without half a surrogate pair."""
+    text = text[:LONGEST]
     return text if text.isascii() else text.encode(errors="replace").decode()

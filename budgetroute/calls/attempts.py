@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Self
 from budgetroute.backends.failures import fault_of, retry_after
 from budgetroute.calls.flight import Flight
 from budgetroute.errors import BudgetExceeded, BudgetRouteError, ConfigError, StoreError
+from budgetroute.oneline import one_line
 from budgetroute.records import Failure
 from budgetroute.router.choosing import ROUTING_FAILURES
-from budgetroute.telemetry import one_line
 
 if TYPE_CHECKING:
     from types import TracebackType

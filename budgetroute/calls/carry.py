@@ -50,10 +50,10 @@ class Bound:
         said: what they say about the action.
     """
 
-    bound: inspect.BoundArguments
-    raw: dict[str, Any]
-    passed: dict[str, Any]
-    given: Mapping[str, Any]
+    bound: inspect.BoundArguments = field(repr=False)
+    raw: dict[str, Any] = field(repr=False)
+    passed: dict[str, Any] = field(repr=False)
+    given: Mapping[str, Any] = field(repr=False)
     said: Said
 
 

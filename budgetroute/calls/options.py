@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from budgetroute.errors import ConfigError
-from budgetroute.units import is_amount, is_whole
+from budgetroute.units import LONGEST_NAME, is_amount, is_name, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,8 +45,8 @@ class Options:
             "model": self.model,
         }
         for what, text in texts.items():
-            if text is not None and not (isinstance(text, str) and text):
-                _refuse(what, text, "a non-empty string")
+            if text is not None and not is_name(text):
+                _refuse(what, text, f"a printable string of 1 to {LONGEST_NAME} characters")
         counts = {"calls": self.calls, "attempts": self.attempts, "max_tokens": self.max_tokens}
         for what, count in counts.items():
             if count is not None and not is_whole(count):

@@ -33,6 +33,7 @@ _EVENTS = frozenset({
 _RESPONSES = "response."  # what the events of OpenAI's Responses begin with
 _OVER = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _SNAPSHOTS = ("current_completion_snapshot", "current_message_snapshot")
+_MOST_KEPT = 50_000
 _FRAMED = ("data:", "event:")  # server-sent events that a function has written itself
 
 
@@ -50,14 +51,16 @@ class Tally:
     """
 
     choices: int = 1
-    memory: object = None
+    memory: object = field(default=None, repr=False)
     sent: bool = True
     started: bool = False
     ended: bool = False
     usage: Usage | None = None
-    _texts: list[str] = field(default_factory=list)
+    _texts: list[str] = field(default_factory=list, repr=False)
     _finished: set[object] = field(default_factory=set)
     _closed: bool = False
+    _kept: int = 0  # characters in `_texts`
+    _counted: int = 0  # tokens of texts that are kept no longer
 
     @property
     def is_closed(self) -> bool:
@@ -72,7 +75,7 @@ class Tally:
     @property
     def is_countable(self) -> bool:
         """Say whether there is anything to estimate from."""
-        return self.usage is not None or bool(self._texts)
+        return self.usage is not None or self._has_text
 
     @property
     def lacks_usage(self) -> bool:
@@ -114,7 +117,11 @@ class Tally:
 
     def text_tokens(self) -> int:
         """Return the o200k tokens of the text so far."""
-        return measured("".join(self._texts)).tokens
+        return self._counted + measured("".join(self._texts)).tokens
+
+    @property
+    def _has_text(self) -> bool:
+        return bool(self._texts or self._counted)
 
     def _take(self, item: object) -> None:
         if isinstance(item, str):
@@ -133,7 +140,7 @@ class Tally:
         for choice in choices:
             self._add(_said(choice))
             if _get(choice, "finish_reason") is not None:
-                self._finished.add(_get(choice, "index"))
+                self._finish(choice)
 
     def _take_event(self, event: object, kind: str) -> None:
         if kind == "chunk":
@@ -178,16 +185,24 @@ class Tally:
         choices = _listed(snapshot, "choices")
         for choice in choices:
             if _get(choice, "finish_reason") is not None:
-                self._finished.add(_get(choice, "index"))
+                self._finish(choice)
         self._closed = self._closed or _get(snapshot, "stop_reason") is not None
         self.note(read_usage(snapshot))
-        if not self._texts:
+        if not self._has_text:
             blocks = [_get(choice, "message") for choice in choices]
             for block in blocks or _listed(snapshot, "content"):
                 self._add(_texts(block, "content", "text"))
 
+    def _finish(self, choice: object) -> None:
+        if len(self._finished) < self.choices:
+            self._finished.add(_get(choice, "index"))
+
     def _add(self, texts: Iterable[str]) -> None:
-        self._texts.extend(text for text in texts if text)
+        for text in texts:
+            self._texts.append(text)
+            self._kept += len(text)
+        if self._kept > _MOST_KEPT:  # a stream may have no end; memory has
+            self._counted, self._texts, self._kept = self.text_tokens(), [], 0
 
 
 def remembers(stream: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.records import InputSize
@@ -28,10 +28,10 @@ class Prompt:
         messages: the messages, if the call has any.
     """
 
-    text: str
+    text: str = field(repr=False)
     size: InputSize
     needs: frozenset[str]
-    messages: list[Any] | None = None
+    messages: list[Any] | None = field(default=None, repr=False)
 
 
 def read_prompt(source: Any, arguments: Mapping[str, Any]) -> Prompt:  # noqa: ANN401 - the caller's or the library's own type

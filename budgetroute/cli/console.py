@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import sys
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -12,7 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rich.console import ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
 Level: TypeAlias = Literal["ok", "warn", "fail"]
 
@@ -21,14 +25,30 @@ _MARKS: dict[Level, str] = {"ok": "✓", "warn": "!", "fail": "✗"}
 _ASCII_MARKS: dict[Level, str] = {"ok": "ok", "warn": "!", "fail": "X"}
 
 
+class _Harmless(Console):
+    """A console whose texts cannot move the cursor, ring, or rename the window.
+
+    Names come from ledgers, profiles and providers. What is printed is seen here once more, so that
+    nothing depends on every command's care; rich's own control codes pass.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield what is printed, without control characters in its texts."""
+        for segment in super().render(renderable, options):
+            is_safe = segment.control or segment.text.isprintable()
+            yield segment if is_safe else segment._replace(text=plain(segment.text))
+
+
 def out() -> Console:
     """Return the console of stdout; texts are printed as they are, without markup."""
-    return Console(markup=False, highlight=False, emoji=False)
+    return _Harmless(markup=False, highlight=False, emoji=False)
 
 
 def err() -> Console:
     """Return the console of stderr."""
-    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+    return _Harmless(stderr=True, markup=False, highlight=False, emoji=False)
 
 
 def survive_any_encoding() -> None:
@@ -45,8 +65,26 @@ def complain(text: str) -> None:
 
 
 def emit(content: Mapping[str, object]) -> None:
-    """Print one JSON object on stdout."""
-    sys.stdout.write(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+    """Print one JSON object on stdout; numbers that JSON lacks become null."""
+    text = json.dumps(_finite(content), ensure_ascii=False, indent=2, allow_nan=False)
+    sys.stdout.write(json_safe(text) + "\n")
+
+
+def json_safe(text: str) -> str:
+    r"""Return JSON whose texts no terminal obeys; JSON itself leaves C1 codes and such as they are.
+
+    >>> json_safe('{"a": "\x9b31m"}')
+    '{"a": "\\u009b31m"}'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plain(text: str) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct, field
 
+from budgetroute.oneline import one_line
+
 if TYPE_CHECKING:
     from budgetroute.audit import Row
     from budgetroute.records import Entry
@@ -134,11 +136,26 @@ _DECIDED = msgspec.json.Decoder(Decided)
 _OUTCOME = msgspec.json.Decoder(Outcome)
 
 
+def _on_one_line(record: str) -> bytes | str:
+    """Return a record whose names have no line breaks, with which they could forge lines of a table."""
+    if "\\" not in record:
+        return record
+    return msgspec.json.encode(_escaped(msgspec.json.decode(record)))
+
+
+def _escaped(value: object) -> object:
+    if isinstance(value, dict):
+        return {one_line(name): _escaped(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_escaped(part) for part in value]
+    return one_line(value) if isinstance(value, str) else value
+
+
 def decided(entry: Entry | Row) -> Decided:
     """Return an attempt's decision record; an empty one where it cannot be read."""
     try:
-        return _DECIDED.decode(entry.decided)
-    except (msgspec.DecodeError, TypeError):
+        return _DECIDED.decode(_on_one_line(entry.decided))
+    except (msgspec.DecodeError, TypeError, RecursionError):
         return Decided()
 
 
@@ -147,6 +164,6 @@ def outcome(entry: Entry | Row) -> Outcome | None:
     if entry.outcome is None:
         return None
     try:
-        return _OUTCOME.decode(entry.outcome)
-    except (msgspec.DecodeError, TypeError):
+        return _OUTCOME.decode(_on_one_line(entry.outcome))
+    except (msgspec.DecodeError, TypeError, RecursionError):
         return None

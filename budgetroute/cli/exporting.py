@@ -9,10 +9,11 @@ import sys
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias
 
-from budgetroute.cli.console import emit, marked, out
+from budgetroute.cli.console import emit, json_safe, marked, out
 from budgetroute.cli.lines import COLUMNS, lines
 from budgetroute.cli.wording import counted
 from budgetroute.errors import ConfigError
+from budgetroute.oneline import one_line
 from budgetroute.stores.books import reading
 
 if TYPE_CHECKING:
@@ -83,9 +84,11 @@ def _csv(file: TextIO) -> Callable[[Line], object]:
 
 
 def _cell(value: object) -> object:
-    """Return a value that no spreadsheet runs: some names were written by a provider's server."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    """Return a value that no spreadsheet runs and no terminal obeys: servers write some names."""
+    if not isinstance(value, str):
+        return value
+    return one_line(f"'{value}" if value.startswith(_FORMULA) else value)
 
 
 def _jsonl(file: TextIO) -> Callable[[Line], object]:
-    return lambda line: file.write(json.dumps(line.to_json(), ensure_ascii=False) + "\n")
+    return lambda line: file.write(json_safe(json.dumps(line.to_json(), ensure_ascii=False)) + "\n")

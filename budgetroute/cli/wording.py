@@ -22,7 +22,7 @@ def usd(amount: float) -> str:
     >>> usd(1234.5), usd(0.34), usd(0.0048213), usd(0.0000757), usd(0)
     ('$1,234.50', '$0.34', '$0.00482', '$0.0000757', '$0.00')
     """
-    if amount == 0 or abs(amount) >= 1:
+    if amount == 0 or not abs(amount) < 1:  # NaN too
         return f"${amount:,.2f}"
     places = 2 - math.floor(math.log10(abs(amount)))
     whole, _, digits = f"{amount:.{places}f}".partition(".")

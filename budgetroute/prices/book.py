@@ -6,7 +6,7 @@ import difflib
 import importlib.metadata
 import importlib.util
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PriceBook"]
 
+_LONGEST_NAME = 200
 _MAP_NAME = "model_prices_and_context_window_backup.json"
 
 
@@ -67,8 +68,9 @@ class PriceBook:
         """Return what the map knows about the model; provider `custom` when it knows nothing."""
         if key not in self._cards:
             entry = self._entry(key)
-            card = ModelCard(key, "custom") if entry is None else card_of(key, entry)
-            self._cards[key] = card
+            if entry is None:  # not kept: responses may name any number of models
+                return ModelCard(key, "custom")
+            self._cards[key] = card_of(key, entry)
         return self._cards[key]
 
     def provider_of(self, key: str) -> str:
@@ -110,7 +112,7 @@ class PriceBook:
         entries = self._map()
         if not entries:
             return f"litellm's price map was not found (looked for {self.map_path() or _MAP_NAME})"
-        near = difflib.get_close_matches(key, entries, n=3, cutoff=0.75)
+        near = _close(key, self.map_path())
         hint = f" (close: {', '.join(near)})" if near else ""
         return f"it is not among the {len(entries)} names of litellm's price map{hint}"
 
@@ -118,6 +120,13 @@ class PriceBook:
 def _bundled_map() -> Path | None:
     spec = importlib.util.find_spec("litellm")
     return None if spec is None or spec.origin is None else Path(spec.origin).parent / _MAP_NAME
+
+
+@lru_cache(maxsize=256)
+def _close(key: str, path: Path | None) -> tuple[str, ...]:
+    """Return names of the map that look like a key; kept, since a search takes 20 to 50 ms."""
+    entries = () if path is None or len(key) > _LONGEST_NAME else _read_map(path)
+    return tuple(difflib.get_close_matches(key, entries, n=3, cutoff=0.75))
 
 
 @cache

@@ -82,13 +82,13 @@ class Request:
     require: frozenset[str] = frozenset()
     floor: float | None = None
     prompt_type: str | None = None
-    tags: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict, repr=False)
     run_limits: tuple[tuple[str, Pico], ...] = ()
     calls: int = 1
     terms: Terms = field(default_factory=Terms)
     unbilled: frozenset[str] = frozenset()
     timeout_s: float | None = None
-    seed: str | None = None
+    seed: str | None = field(default=None, repr=False)
     failed: tuple[Failure, ...] = ()
     after: str = ""
 

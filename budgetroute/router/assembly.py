@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.clock import WallClock
 from budgetroute.config import load_config
+from budgetroute.oneline import one_line
 from budgetroute.prices import PriceBook, check_against, price_from_config
 from budgetroute.router.equipment import Equipment
 from budgetroute.router.tiers import advice
 from budgetroute.stores import open_store
-from budgetroute.telemetry import LogObserver, enable_from_env, one_line
+from budgetroute.telemetry import LogObserver, enable_from_env
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

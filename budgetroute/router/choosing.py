@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from budgetroute import pacing
 from budgetroute.errors import BudgetRouteError, NoEligibleAction, ProfileError
+from budgetroute.oneline import one_line
 from budgetroute.records import Decision, Pins
 from budgetroute.router.paced import mark_of
 from budgetroute.router.picks import Pick, decision_of
 from budgetroute.router.slate import NO_RANKING, Sizing
 from budgetroute.router.solver import Curve
-from budgetroute.telemetry import one_line
 from budgetroute.units import micros_from_time, pico_estimate, time_from_micros
 
 if TYPE_CHECKING:

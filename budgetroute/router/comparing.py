@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from budgetroute.errors import StoreError
-from budgetroute.router.keeping import kept
+from budgetroute.router.keeping import kept, recalled
 from budgetroute.savings import Arm, Comparison
 
 if TYPE_CHECKING:
@@ -221,13 +221,8 @@ def _is_free(pins: Pins) -> bool:
 
 
 def _read(text: str | None) -> Comparison:
-    if text is None:
-        return Comparison()
-    try:
-        return _COMPARISON.decode(text)
-    except msgspec.MsgspecError as err:
-        logger.warning("the kept comparison cannot be read, it starts over: %s", err)
-        return Comparison()
+    what = "the kept comparison cannot be read, it starts over"
+    return recalled(_COMPARISON, text, what=what) or Comparison()
 
 
 def _flush_all() -> None:

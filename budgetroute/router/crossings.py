@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from budgetroute import billing
-from budgetroute.router.keeping import kept
+from budgetroute.router.keeping import kept, recalled
 from budgetroute.terms import joined, terms_asked
 
 if TYPE_CHECKING:
@@ -256,13 +256,8 @@ class Crossings:
 
 
 def _decoded(value: str | None) -> Marks:
-    if value is None:
-        return {}
-    try:
-        return _DECODER.decode(value)
-    except msgspec.MsgspecError as err:
-        logger.warning("kept crossings cannot be read, they are learned anew: %s", err)
-        return {}
+    what = "kept crossings cannot be read, they are learned anew"
+    return recalled(_DECODER, value, what=what) or {}
 
 
 def _with(marks: Marks, more: Iterable[tuple[str, int, float]], at: int) -> Marks:

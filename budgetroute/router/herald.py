@@ -6,7 +6,8 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from budgetroute.telemetry import listeners, one_line
+from budgetroute.oneline import one_line
+from budgetroute.telemetry import listeners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from budgetroute.oneline import one_line
 from budgetroute.records import Applied, Arrival, Ask, Grant, Limit, Option, Refusal
 from budgetroute.router.choosing import CHEAPEST
 from budgetroute.router.picks import Held, decision_of
 from budgetroute.router.words import decision_record
-from budgetroute.telemetry import one_line
 from budgetroute.units import micros_from_time, pico_estimate, time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ import logging
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 
-from budgetroute.router.keeping import kept
+from budgetroute.router.keeping import kept, recalled
 
 if TYPE_CHECKING:
     from budgetroute.protocols import Store
@@ -31,11 +31,18 @@ _WILD = 10
 _SMALL = 1000  # tokens: ten times this is not wild
 
 
+Micros: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=10**16)]  # until the year 2286
+Tokens: TypeAlias = Annotated[int, msgspec.Meta(ge=-(10**9), le=10**9)]
+
+
 class _Kept(msgspec.Struct):
     """What the store keeps of a route: the time of the last report, and the tokens of the recent."""
 
-    at: int
-    recent: list[int]
+    at: Micros
+    recent: list[Tokens]
+
+
+_DECODER = msgspec.json.Decoder(_Kept | list[Tokens])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +146,8 @@ class Overheads:
 
 def _decoded(value: str | None) -> _Kept:
     """Return what is kept; an older version kept the numbers alone."""
-    if value is None:
-        return _Kept(0, [])
-    try:
-        known = msgspec.json.decode(value, type=_Kept | list[int])
-    except msgspec.MsgspecError as err:
-        logger.warning("kept overheads cannot be read, they are learned anew: %s", err)
+    what = "kept overheads cannot be read, they are learned anew"
+    known = recalled(_DECODER, value, what=what)
+    if known is None:
         return _Kept(0, [])
     return known if isinstance(known, _Kept) else _Kept(0, known)

@@ -11,7 +11,7 @@ import msgspec
 from budgetroute import forecast, pacing
 from budgetroute.pacing import PaceView, PacingPlan
 from budgetroute.records import Balance, Slot
-from budgetroute.router.keeping import kept
+from budgetroute.router.keeping import kept, recalled
 from budgetroute.router.periods import period_of
 from budgetroute.router.solver import Prospect, Solver
 from budgetroute.router.traffic import Traffic
@@ -35,6 +35,7 @@ _FIRST_HOUR = 12  # buckets
 _DAY = 86_400_000_000
 _READ_AGAIN_US = 1_000_000
 _ENCODER = msgspec.json.Encoder()
+_LATEST = 10**16  # microseconds since 1970: the year 2286
 _DECODER = msgspec.json.Decoder(PacingPlan)
 
 
@@ -372,8 +373,9 @@ def _say_if_moved(plan: PacingPlan | None, view: PaceView) -> None:
 
 
 def _plan_from(value: str) -> PacingPlan | None:
-    try:
-        return _DECODER.decode(value)
-    except msgspec.MsgspecError as err:
-        logger.warning("the kept shadow price cannot be read, pacing starts over: %s", err)
+    what = "the kept shadow price cannot be read, pacing starts over"
+    plan = recalled(_DECODER, value, what=what)
+    if plan is not None and not all(0 <= at <= _LATEST for at in (plan.made_at, plan.born)):
+        logger.warning("%s: its times lie beyond all bounds", what)
         return None
+    return plan

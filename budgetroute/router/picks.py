@@ -145,5 +145,5 @@ def draw_of(seed: str) -> float:
     >>> 0 <= draw_of("order-7") < 1 and draw_of("order-7") == draw_of("order-7")
     True
     """
-    digest = hashlib.blake2b(seed.encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(seed.encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from budgetroute.errors import BudgetExceeded, BudgetRouteError, StoreError
+from budgetroute.oneline import one_line
 from budgetroute.records import Arrival, Ask, Bill, Refusal
 from budgetroute.router.choosing import ROUTING_FAILURES
 from budgetroute.router.holding import hold, lease_end, option
 from budgetroute.router.picks import Held, decision_of, draw_of
 from budgetroute.router.words import decision_record, shadow_seen, shadow_words
-from budgetroute.telemetry import one_line
 from budgetroute.units import micros_from_time
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import msgspec
 
 from budgetroute import pacing
 from budgetroute.pacing import Calibration
-from budgetroute.router.keeping import kept
+from budgetroute.router.keeping import kept, recalled
 from budgetroute.units import usd_from_pico
 
 if TYPE_CHECKING:
@@ -230,9 +230,10 @@ class Solver:
     def _curve(self, group: str) -> Curve | None:
         if group not in self._curves:
             stored = self._store.load_plan(f"{self._app}|curve|{group}")
-            if stored.value is None:
+            curve = recalled(_CURVE, stored.value, what="a kept curve cannot be read")
+            if curve is None:
                 return None
-            self._curves[group] = _CURVE.decode(stored.value)
+            self._curves[group] = curve
         return self._curves[group]
 
     def _prepared(self, groups: tuple[str, ...]) -> Program:
@@ -267,10 +268,5 @@ if hasattr(os, "register_at_fork"):
 
 
 def _calibration(value: str | None) -> Calibration:
-    if value is None:
-        return Calibration()
-    try:
-        return _CALIBRATION.decode(value)
-    except msgspec.MsgspecError as err:
-        logger.warning("kept γ cannot be read, calibration starts over: %s", err)
-        return Calibration()
+    what = "kept γ cannot be read, calibration starts over"
+    return recalled(_CALIBRATION, value, what=what) or Calibration()

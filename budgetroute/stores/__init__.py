@@ -38,6 +38,6 @@ def open_store(where: str, clock: Clock) -> Store:
             f"store {scheme}:// is not in this version of budgetroute; there are folders on a local "
             f'disk and "memory:". Write [store] path = "~/.local/state/budgetroute".'
         )
-    if not where.strip():
-        raise StoreError('a store needs a place; found "". Write [store] path = "…".')
+    if not where.strip() or "\0" in where:
+        raise StoreError(f'a store needs a place; found {where!r}. Write [store] path = "…".')
     return DiskStore(where, clock)

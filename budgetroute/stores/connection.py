@@ -164,10 +164,14 @@ def is_corrupt(error: sqlite3.Error) -> bool:
     return _code(error) in _CORRUPT
 
 
-def refusal(error: sqlite3.Error | OverflowError | OSError, path: Path) -> StoreError:
+def refusal(
+    error: sqlite3.Error | OverflowError | OSError | UnicodeEncodeError, path: Path
+) -> StoreError:
     """Return the error to raise for one of SQLite's or the system's."""
     if isinstance(error, OSError):
         advice = f"{error.strerror}; see that this user may write there, or set [store] path"
+    elif isinstance(error, UnicodeEncodeError):
+        advice = "a name has half a surrogate pair, which no text file can carry; correct it"
     elif isinstance(error, OverflowError | sqlite3.IntegrityError):
         advice = "an amount or a sum does not fit 64 bits of pico-dollars ($9.2 million)"
     else:

@@ -76,7 +76,7 @@ class DiskStore:
         Works in batches, each one transaction, so that others get their turn.
         """
         swept = 0
-        while self._ledger.read(lambda ledger: rows.expired(ledger, at, 1)):
+        while self._ledger.read(lambda ledger: rows.has_expired(ledger, at)):
             swept += self._ledger.write(lambda ledger: _expire(ledger, at))
         forget(self._ledger, at)
         return swept

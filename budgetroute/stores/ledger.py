@@ -79,7 +79,7 @@ class LedgerFile:
                 if not is_corrupt(err):
                     raise refusal(err, self.path) from err
                 self._start_anew(err)
-            except (OverflowError, OSError) as err:
+            except (OverflowError, OSError, UnicodeEncodeError) as err:
                 raise refusal(err, self.path) from err
             try:
                 return way(work)

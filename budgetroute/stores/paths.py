@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -22,7 +23,14 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["NETWORK_FILESYSTEMS", "create_private", "filesystem_of", "locked", "make_folder"]
+__all__ = [
+    "NETWORK_FILESYSTEMS",
+    "check_ours",
+    "create_private",
+    "filesystem_of",
+    "locked",
+    "make_folder",
+]
 
 _NETWORK = (
     "9p afs beegfs ceph cifs davfs glusterfs gpfs lustre ncpfs nfs nfs3 nfs4 pvfs2 smb2 smb3 smbfs "
@@ -113,11 +121,36 @@ def _check_folder(folder: Path) -> None:
             f"store {folder} is a file, not a folder. Set [store] path to a folder, or move the "
             f"file away."
         )
+    check_ours(folder)
     if os.name == "posix" and folder.stat().st_mode & _WRITABLE_BY_OTHERS:
         _log.warning(
             "store %s can be written by other users, who could replace the ledger; chmod 700 it",
             folder,
         )
+
+
+def check_ours(path: Path) -> None:
+    """Refuse what another user has put in a store's place, such as a link to a file of this user.
+
+    What root made is as good as this user's; root may look at anybody's files, but follows no
+    links of theirs.
+
+    Raises:
+        StoreError: whose it is, and what to do.
+    """
+    if os.name != "posix":
+        return
+    user, found = os.geteuid(), [path.lstat()]
+    if path.is_symlink() or path.is_dir():
+        found += [path.stat()] * path.exists()
+    for known in found:
+        is_link = stat.S_ISLNK(known.st_mode)
+        if known.st_uid not in {user, 0} and (user != 0 or is_link):
+            raise StoreError(
+                f"store {path}: {'a link' if is_link else 'it'} belongs to user id {known.st_uid}, "
+                f"not to you (user id {user}), and could be exchanged at any time. Set [store] path "
+                f"to a folder of your own, or run as its owner."
+            )
 
 
 def create_private(path: Path) -> bool:
@@ -128,6 +161,7 @@ def create_private(path: Path) -> bool:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE_FILE))
     except FileExistsError:
+        check_ours(path)
         return False
     path.chmod(_PRIVATE_FILE)  # a umask may have taken the owner's own rights
     return True

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 from diskcache.core import MODE_PICKLE, UNKNOWN, Disk
 
 from budgetroute.errors import StoreError
@@ -12,6 +14,8 @@ __all__ = ["PlainDisk"]
 
 _PLAIN = (str, bytes, int, float)
 _INT_BITS = 63
+_FILE = re.compile(r"[0-9a-f]{2}[/\\][0-9a-f]{2}[/\\][0-9a-f]{28}\.val")
+"""What diskcache calls the file of a large value, below its folder."""
 
 
 class PlainDisk(Disk):  # type: ignore[misc]  # diskcache has no types
@@ -42,7 +46,13 @@ class PlainDisk(Disk):  # type: ignore[misc]  # diskcache has no types
         """Return the value from the database or its file; StrangeContentError if it is a pickle."""
         if mode == MODE_PICKLE:
             raise _pickled("value")
+        _check_name(filename)
         return super().fetch(mode, filename, value, read)
+
+    def remove(self, file_path: str) -> None:
+        """Remove a value's file; StrangeContentError if it is none of diskcache's."""
+        _check_name(file_path)
+        super().remove(file_path)
 
 
 def _plain(value: object) -> object:
@@ -52,6 +62,14 @@ def _plain(value: object) -> object:
             f"Encode it first (JSON, for example)."
         )
     return value
+
+
+def _check_name(name: str | None) -> None:
+    if name is not None and not _FILE.fullmatch(name):
+        raise StrangeContentError(
+            "a cache names a file that diskcache never makes. It was neither read nor removed. Find "
+            "out who wrote that and delete the folder."
+        )
 
 
 def _pickled(what: str) -> StrangeContentError:

@@ -48,6 +48,10 @@ _SETTINGS = {
     "sqlite_journal_size_limit": 0,
 }
 _SELECT = "SELECT mode, value FROM Cache WHERE key = ? AND raw = 1"
+_HAS = "SELECT count(*) FROM sqlite_master WHERE name ="
+_COUNTED = frozenset({"count", "hits", "misses", "size"})
+_UNDECODABLE = "decode to UTF-8"
+_VERSION_DIGITS = 18
 _NO_TABLE = "no such table"
 _RAW = 1
 
@@ -98,10 +102,10 @@ class PlanFolder:
         except StrangeContentError as err:
             self._set_aside(err)
         except sqlite3.DatabaseError as err:
-            if not is_corrupt(err):
+            if not is_corrupt(err) and _UNDECODABLE not in str(err):
                 raise refusal(err, self._path) from err
             self._set_aside(err)
-        except OSError as err:
+        except (OSError, UnicodeEncodeError) as err:
             raise refusal(err, self._path) from err
         return otherwise
 
@@ -117,8 +121,7 @@ class PlanFolder:
         return _plan_from(found and found[1])
 
     def _has_table(self) -> bool:
-        query = "SELECT count(*) FROM sqlite_master WHERE name = 'Cache'"
-        found: tuple[int] = self._shared.ready().execute(query).fetchone()
+        found: tuple[int] = self._shared.ready().execute(f"{_HAS} 'Cache'").fetchone()
         return found[0] == 1
 
     def _probe(self) -> None:
@@ -126,6 +129,20 @@ class PlanFolder:
         connection = self._shared.ready()
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
+
+    def _check_settings(self) -> None:
+        """Refuse settings that diskcache would take as its own attributes, methods or SQL.
+
+        It runs `PRAGMA name = value` for each that begins with `sqlite_`, as they stand in the file.
+        """
+        ledger = self._shared.ready()
+        if not ledger.execute(f"{_HAS} 'Settings'").fetchone()[0]:
+            return
+        ours = _every_setting()
+        for key, value in ledger.execute("SELECT key, value FROM Settings"):
+            is_run = str(key).startswith("sqlite_")
+            if key not in _COUNTED and (key not in ours or (is_run and value != ours[key])):
+                raise StrangeContentError(f"a setting that budgetroute never makes: {key!r:.40}")
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -176,6 +193,7 @@ class PlanFolder:
                 create_private(self._path)
                 self._cached = identity_of(self._path)
                 self._has_table()  # raises here if it is damaged
+                self._check_settings()
                 self._probe()
                 self._cache = _open_cache(self._folder, self._patience_s)
         return self._cache
@@ -207,13 +225,20 @@ def _open_cache(folder: Path, patience_s: float) -> Cache:
 
     from budgetroute.stores.plain_disk import PlainDisk
 
-    return OpenCache(str(folder), timeout=patience_s, disk=PlainDisk, **_SETTINGS)
+    return OpenCache(str(folder), timeout=patience_s, disk=PlainDisk, **_every_setting())
+
+
+def _every_setting() -> dict[str, object]:
+    """Return a value for all of diskcache's settings, so that none is taken from the file."""
+    from diskcache.core import DEFAULT_SETTINGS
+
+    return {**DEFAULT_SETTINGS, **_SETTINGS}
 
 
 def _plan_from(text: object) -> StoredPlan:
     if text is None:
         return _NO_PLAN
     version, newline, value = text.partition("\n") if isinstance(text, str) else ("", "", "")
-    if not (newline and version.isdecimal()):
+    if not (newline and version.isdecimal() and len(version) <= _VERSION_DIGITS):
         raise StrangeContentError(f"a plan without a version ({type(text).__name__})")
     return StoredPlan(value, int(version))

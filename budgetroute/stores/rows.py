@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from budgetroute.records import Attempt, Balance, Entry, Slot
+from budgetroute.records import Attempt, AttemptState, Balance, Entry, Slot
+from budgetroute.stores.messages import StrangeContentError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("budgetroute.store")
 _EMPTY = Balance()
 _LAST = "\U0010ffff"
+_STATES = frozenset(get_args(AttemptState))
 _BILLED = frozenset({"settled", "estimated"})
 
 _BALANCE = (
@@ -62,7 +64,7 @@ class Row(NamedTuple):
 def balance(ledger: sqlite3.Connection, slot: Slot) -> Balance:
     """Return a slot's sums; zeros where nothing was counted yet."""
     found = ledger.execute(_BALANCE, (slot.scope, slot.period)).fetchone()
-    return Balance(*found) if found else _EMPTY
+    return _balance(found) if found else _EMPTY
 
 
 def add(ledger: sqlite3.Connection, slot: Slot, change: Balance) -> Balance:
@@ -76,7 +78,7 @@ def add(ledger: sqlite3.Connection, slot: Slot, change: Balance) -> Balance:
         change.calls,
         change.estimated,
     )
-    return Balance(*ledger.execute(_ADD, values).fetchone())
+    return _balance(ledger.execute(_ADD, values).fetchone())
 
 
 def count(ledger: sqlite3.Connection, arrival: Arrival, at: int) -> None:
@@ -87,13 +89,31 @@ def count(ledger: sqlite3.Connection, arrival: Arrival, at: int) -> None:
 def row(ledger: sqlite3.Connection, attempt: str) -> Row | None:
     """Return an attempt's row."""
     found = ledger.execute(f"{_ROW} WHERE attempt = ?", (attempt,)).fetchone()
-    return Row(found[0], found[1], Attempt(*found[2:])) if found else None
+    return Row(found[0], found[1], _attempt(*found[2:])) if found else None
+
+
+def has_expired(ledger: sqlite3.Connection, at: int) -> bool:
+    """Say whether there are holds whose lease has run out."""
+    query = "SELECT EXISTS (SELECT 1 FROM attempts WHERE state = 'held' AND lease_until <= ?)"
+    return bool(ledger.execute(query, (at,)).fetchone()[0])
 
 
 def expired(ledger: sqlite3.Connection, at: int, limit: int) -> list[Row]:
-    """Return holds whose lease has run out, longest ago first."""
+    """Return holds whose lease has run out, longest ago first.
+
+    One that cannot be read is closed as it is: its money stays held until its period ends.
+    """
     query = f"{_ROW} WHERE state = 'held' AND lease_until <= ? ORDER BY lease_until LIMIT ?"
-    return [Row(r[0], r[1], Attempt(*r[2:])) for r in ledger.execute(query, (at, limit))]
+    found = []
+    for seq, slots, *rest in ledger.execute(query, (at, limit)).fetchall():
+        try:
+            found.append(Row(seq, slots, _attempt(*rest)))
+        except StrangeContentError as err:
+            _log.warning("hold %d of the ledger is closed as it is: %s", seq, err)
+            ledger.execute(
+                "UPDATE attempts SET state = 'estimated', closed_at = ? WHERE seq = ?", (at, seq)
+            )
+    return found
 
 
 def hold(
@@ -202,7 +222,7 @@ def _entry(values: Sequence[Any]) -> Entry:
         decision,
         at,
         closed_at if state in _BILLED else None,
-        Attempt(state, worst, expected, amount),
+        _attempt(state, worst, expected, amount),
         slots_from(slots),
         *rest,
     )
@@ -222,7 +242,27 @@ def text_from(slots: tuple[Slot, ...]) -> str:
 def slots_from(text: str) -> tuple[Slot, ...]:
     """Read what `text_from` wrote; nothing where a damaged disk left something else."""
     try:
-        return tuple([Slot(scope, period) for scope, period in json.loads(text)])
-    except (TypeError, ValueError):
+        return tuple([Slot(f"{scope}", f"{period}") for scope, period in json.loads(text)])
+    except (TypeError, ValueError, RecursionError):
         _log.warning("the ledger holds an attempt whose slots cannot be read; run ledger verify")
         return ()
+
+
+def _attempt(state: Any, worst: Any, expected: Any, amount: Any) -> Attempt:  # noqa: ANN401 - whatever SQLite holds
+    if state not in _STATES or not type(worst) is type(expected) is type(amount) is int:
+        raise _strange(
+            f"an attempt of the state {state!r:.40}, or amounts that are no whole numbers"
+        )
+    return Attempt(state, worst, expected, amount)
+
+
+def _balance(sums: Sequence[Any]) -> Balance:
+    if any(type(each) is not int for each in sums):
+        raise _strange("a sum that is no whole number")
+    return Balance(*sums)
+
+
+def _strange(what: str) -> StrangeContentError:
+    return StrangeContentError(
+        f"the ledger holds what budgetroute never writes: {what}. See `budgetroute ledger verify`."
+    )

@@ -6,13 +6,15 @@ import os
 import secrets
 from typing import TYPE_CHECKING
 
+from budgetroute import files
 from budgetroute.errors import StoreError
-from budgetroute.stores.paths import locked, make_folder
+from budgetroute.stores.paths import check_ours, locked, make_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _LENGTH = 32
+_MOST = 1000
 _PRIVATE_FILE = 0o600
 
 
@@ -26,7 +28,8 @@ def secret(path: Path) -> bytes:
     try:
         if not path.exists():
             _create(path)
-        text = path.read_text(encoding="ascii", errors="replace").strip()
+        check_ours(path)
+        text = files.read(path, most=_MOST)[0].decode("ascii", errors="replace").strip()
     except OSError as err:
         raise StoreError(
             f"{path}: {err.strerror}. It holds the secret that tag values are hashed with; give this "
