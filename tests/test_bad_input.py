@@ -298,15 +298,16 @@ def test_names_with_control_characters_stay_on_their_line(world, caplog):
     evil = "x\nERROR budgetroute forged\r\x1b[31m\u2028"
     router = world.router(budget="daily_usd = 0.01")
 
-    @route(evil, router=router)
+    @route(router=router)
     def answer(question: str, *, model: str = "mid", max_tokens: int = 1024):
         return {"usage": {"prompt_tokens": 1, "completion_tokens": 1}, "model": evil}
 
     with budgetroute.tags(user=evil, tier=evil), suppress(BudgetExceeded):
         answer("hello")
     answer("hello")
-    with budgetroute.run(usd=0, id=evil), pytest.raises(BudgetExceeded) as caught:
-        answer("hello")
+    router.release(router.decide(asked(route=evil)))
+    with pytest.raises(BudgetExceeded) as caught:
+        router.decide(asked(route=evil, run_limits=((evil, 0),)))
     assert str(caught.value).isprintable()
     assert caplog.records
     for record in caplog.records:
