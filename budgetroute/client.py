@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.calls.attempts import Attempts
 from budgetroute.calls.prompts import Prompt, may_instruct, read_prompt, with_cot
 from budgetroute.calls.routers import default_router, is_off, usual_cap
 from budgetroute.calls.said import CAP_NAMES, said_in, usage_asked
+from budgetroute.calls.shadowing import followed
 from budgetroute.calls.streams import aprime, finished, prime
 from budgetroute.context import current_pins, current_runs, current_tags
 from budgetroute.errors import BudgetRouteError, ConfigError
@@ -24,6 +27,7 @@ from budgetroute.units import is_amount, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from tenacity import AsyncRetrying, Retrying
 
@@ -107,11 +111,16 @@ def completion(  # noqa: PLR0913 - litellm's call and what a route can be told
     backend = LiteLLMBackend()
     if is_off(router):
         return backend.complete(**_untouched(messages, model, timeout, extra))
-    order = _order(
-        messages, model, extra,
+    ordered = partial(
+        _order, model=model, extra=extra,
         route=route, prompt_type=prompt_type, floor=floor, require=require, providers=providers,
         attempts=attempts, timeout=timeout, router=router,
     )  # fmt: skip
+    if (router or default_router()).is_shadow:
+        watched, sent = _watched(ordered, _untouched(messages, model, timeout, extra))
+        with watched as flight:
+            return _settled(flight, backend.complete(**sent))
+    order = ordered(messages)
     with order.started() as course:
         for attempt in _retrying(course):
             with attempt:
@@ -145,11 +154,16 @@ async def acompletion(  # noqa: PLR0913 - litellm's call and what a route can be
     backend = LiteLLMBackend()
     if is_off(router):
         return await backend.acomplete(**_untouched(messages, model, timeout, extra))
-    order = _order(
-        messages, model, extra,
+    ordered = partial(
+        _order, model=model, extra=extra,
         route=route, prompt_type=prompt_type, floor=floor, require=require, providers=providers,
         attempts=attempts, timeout=timeout, router=router,
     )  # fmt: skip
+    if (router or default_router()).is_shadow:
+        watched, sent = _watched(ordered, _untouched(messages, model, timeout, extra))
+        with watched as flight:
+            return _settled(flight, await backend.acomplete(**sent))
+    order = ordered(messages)
     with order.started() as course:
         async for attempt in _aretrying(course):
             with attempt:
@@ -169,17 +183,33 @@ def _untouched(
     """Return litellm's arguments as they were passed, for calls while budgetroute is off."""
     if model is None:
         raise ConfigError(
-            "completion() was called without model= while budgetroute is off, so nobody chooses "
-            'one; pass model="gpt-4o-mini", or turn it on (mode = "on", no BUDGETROUTE_DISABLE).'
+            "completion() was called without model= while budgetroute is off or in shadow mode, so "
+            'nobody chooses one; pass model="gpt-4o-mini", or turn it on (mode = "on", no '
+            "BUDGETROUTE_DISABLE)."
         )
+    if not isinstance(messages, str | Mapping):  # an iterator is read once here
+        messages = list(messages)
     return {**extra, "messages": messages, "model": model, "timeout": timeout}
+
+
+def _watched(
+    ordered: partial[_Order], sent: dict[str, Any]
+) -> tuple[AbstractContextManager[Flight | None], dict[str, Any]]:
+    """Return what follows a call in shadow mode, and what is sent: what was passed."""
+    router = ordered.keywords["router"] or default_router()
+    flight = followed(router, ordered.keywords["route"], lambda: ordered(sent["messages"]).request)
+    return flight or nullcontext(), sent
+
+
+def _settled(flight: Flight | None, answer: Any) -> Any:  # noqa: ANN401 - litellm's response
+    return answer if flight is None else finished(flight, answer)
 
 
 def _order(  # noqa: PLR0913 - see `completion`
     messages: Sequence[Any],
+    *,
     model: str | None,
     extra: dict[str, Any],
-    *,
     route: str,
     prompt_type: str | None,
     floor: float | None,

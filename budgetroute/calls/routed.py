@@ -12,13 +12,15 @@ from budgetroute.calls.retries import aretrying, retrying
 from budgetroute.calls.routers import default_router, is_off, note_untouched
 from budgetroute.calls.said import ROUTED
 from budgetroute.calls.shape import innermost, shape_of
+from budgetroute.calls.shadowing import followed
 from budgetroute.calls.streams import finished, opened
-from budgetroute.errors import BudgetRouteError, ConfigError
+from budgetroute.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
     from budgetroute.calls.options import Options
+    from budgetroute.records import Request
     from budgetroute.router import Router
 
 
@@ -174,17 +176,17 @@ def _followed(
     carrier: Carrier, router: Router, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Flight | None, tuple[Any, ...], dict[str, Any]]:
     """Return the flight of shadow mode, with the arguments as they came; it never fails a call."""
-    try:
-        args, kwargs = carrier.read_once(args, kwargs)  # as they go on should anything fail
-        call = carrier.bind(args, kwargs)
-        args, kwargs = carrier.merged(call, {})
-        request, _ = carrier.request(call)
-        return Flight(router, request, usage_of=carrier.options.usage), args, kwargs
-    except Exception as err:  # noqa: BLE001 - shadow mode changes nothing, whatever fails in it
-        note_untouched()
-        told = str(err) if isinstance(err, BudgetRouteError) else type(err).__name__
-        router.herald.warn(f"shadow: a call of route {carrier.route!r} is not counted: {told}")
-        return None, args, kwargs
+    read = args, kwargs
+
+    def request() -> Request:
+        nonlocal read
+        read = carrier.read_once(args, kwargs)  # as they go on should anything fail
+        call = carrier.bind(*read)
+        read = carrier.merged(call, {})
+        return carrier.request(call)[0]
+
+    flight = followed(router, carrier.route, request, usage_of=carrier.options.usage)
+    return flight, *read
 
 
 _WRAPPERS = {
