@@ -325,3 +325,50 @@ def test_the_default_router(loop, tmp_path, server, monkeypatch):
     monkeypatch.chdir(tmp_path)
     budgetroute.completion(HELLO, api_base=server.base_url, api_key="none")
     assert len(server.requests) == 1
+
+
+class TestShadow:
+    """Shadow mode: litellm receives what was passed, the bill is counted, nothing is refused."""
+
+    @pytest.fixture
+    def shadow(self, tmp_path):
+        made = make_router(tmp_path, more=OPENAI_ONLY, usd=1e-9)
+        file = made.config.source
+        file.write_text('mode = "shadow"\n' + file.read_text())
+        return budgetroute.Router.from_config(file, store=made.store)
+
+    def test_what_was_passed_is_sent_and_billed(self, call, shadow, server):
+        """Neither cap nor instruction is added, though the budget could not pay for the call."""
+        answer = call(router=shadow, model=f"openai/{MINI}", user="u")
+        assert answer.choices[0].message.content == "ok"
+        assert server.requests == [{"model": MINI, "messages": HELLO, "user": "u"}]
+        status = shadow.status()
+        assert status.calls == 1
+        assert status.spent_usd > 0
+        assert (status.virtual.refused, status.virtual.calls) == (1, 0)
+
+    def test_a_call_that_cannot_be_followed_goes_through(self, call, shadow, server, caplog):
+        """A value that is no part of an action is litellm's to refuse, not ours."""
+        call(router=shadow, model=f"openai/{MINI}", messages=iter(HELLO), attempts=0)
+        assert server.requests == [{"model": MINI, "messages": HELLO}]
+        assert "is not counted" in caplog.text
+
+    def test_a_stream_arrives_as_it_is_and_is_counted(self, call, shadow, server, loop):
+        """No usage is asked for; what was delivered is booked as estimated."""
+        answer = call(router=shadow, model=f"openai/{MINI}", stream=True)
+        if hasattr(answer, "__anext__"):
+
+            async def drain():
+                return [chunk async for chunk in answer]
+
+            chunks = loop.run_until_complete(drain())
+        else:
+            chunks = list(answer)
+        assert chunks
+        assert "stream_options" not in server.requests[0]
+        assert shadow.status().calls == 1
+
+    def test_without_a_model_nobody_chooses(self, call, shadow):
+        """As with budgetroute off, a model must be passed."""
+        with pytest.raises(ConfigError, match="in shadow mode"):
+            call(router=shadow)

@@ -11,8 +11,8 @@ from budgetroute.calls.flight import Flight
 from budgetroute.calls.retries import aretrying, retrying
 from budgetroute.calls.routers import default_router, is_off, note_untouched
 from budgetroute.calls.said import ROUTED
-from budgetroute.calls.shape import innermost, shape_of
 from budgetroute.calls.shadowing import followed
+from budgetroute.calls.shape import innermost, shape_of
 from budgetroute.calls.streams import finished, opened
 from budgetroute.errors import ConfigError
 
