@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from budgetroute.budget import Window
 from budgetroute.forecast import (
     BUCKETS,
     calls_to_come,
@@ -21,6 +23,8 @@ from budgetroute.forecast import (
     to_come,
 )
 from budgetroute.router.paces import shape_of_past
+from budgetroute.router.periods import period_of
+from budgetroute.router.traffic import Traffic
 
 positions = st.floats(0, 1)
 days = st.lists(
@@ -242,3 +246,31 @@ def test_a_fading_deviation_is_smaller_than_one_that_lasts(windows, place):
     fading = outlook([EVEN], usual=1.0, groups=1, persistence=windows)
     assert level(fading, totals, place) <= level(lasting, totals, place) + 1e-9
     assert level(fading, totals, place) >= 1.0 - 1e-9
+
+
+class Arrivals:
+    """The part of a store that counts arrivals, for one group."""
+
+    def __init__(self, first: datetime, past: list[list[tuple[int, ...]]]) -> None:
+        self.counts = {
+            ("app|math", f"day:{(first + timedelta(days=d)).date()}#{b:03d}"): row[0]
+            for d, day in enumerate(past)
+            for b, row in enumerate(day)
+        }
+
+    def arrivals(self, prefix: str) -> dict[tuple[str, str], int]:
+        return {key: n for key, n in self.counts.items() if key[1].startswith(prefix) and n}
+
+
+def test_the_router_forecasts_with_what_past_days_taught_it():
+    """Counts read from the store give what the pure functions say with the persistence learnt."""
+    first = datetime(2026, 3, 2, tzinfo=UTC)
+    past = [busy(day, start, start + 4) for day, start in enumerate((2, 9, 16, 5, 13, 19, 7))]
+    today = busy(0, 8, 12)[: 12 * 12] + [(0,)] * 144
+    store = Arrivals(first, [*past, today])
+    traffic = Traffic(store, app="app", usual=1.0)
+    at = first + timedelta(days=7, hours=12)
+    found = traffic.to_come(period_of(Window("day"), at), round(at.timestamp() * 1e6))
+    learnt = persistence(past)
+    assert learnt < math.inf
+    assert found["app|math"] == pytest.approx(still_to_come(past, today, 12, persistence=learnt))
