@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from harness import Figure, at_least, at_most, exactly, report, say
 from real_optimum import Day
 from real_outcomes import has_outcomes
-from real_run import OURS, ROUTED, UNIFORM, evenly, routed, world
+from real_run import OURS, ROUTED, TEXTBOOK, UNIFORM, evenly, routed, world
 from series import no_data, read_series
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Score:
     """A day of one row; shares are of 1, over the yardstick of that name.
 
     Attributes:
+        swapped: whether it is the other half that is judged; only our row runs on both.
         day: 0 = the first, without a past.
         requests: that arrived.
         used: spend / budget.
@@ -53,6 +54,7 @@ class Score:
         rejected: share of requests.
     """
 
+    swapped: bool
     day: int
     requests: int
     used: float
@@ -92,6 +94,7 @@ def work(task: Task) -> tuple[Task, list[Score]]:
         day = Day(here.half, drawn)
         scores.append(
             Score(
+                swapped=task.swapped,
                 day=number,
                 requests=got.requests,
                 used=got.spend / budget,
@@ -132,6 +135,11 @@ MEASURES: dict[str, Callable[[Score], float]] = {
 }
 
 
+def later(scores: Sequence[Score]) -> list[Score]:
+    """Return the days with a past, of the half that all rows run on."""
+    return [score for score in scores if score.day and not score.swapped]
+
+
 def mean(scores: Sequence[Score], measure: Callable[[Score], float]) -> float:
     return statistics.fmean(map(measure, scores))
 
@@ -141,8 +149,8 @@ def show(cells: Cells, budgets: Sequence[float]) -> None:
     for place, budget in enumerate(budgets):
         print(f"\n${budget:.2f} a day, days after the first")
         rows = [(row, cells[row, place]) for row in (*ROUTED, UNIFORM)]
-        table([(row, [s for s in scores if s.day]) for row, scores in rows])
-        print(f"\n${budget:.2f} a day, {OURS}, by day")
+        table([(row, later(scores)) for row, scores in rows])
+        print(f"\n${budget:.2f} a day, {OURS}, by day, both halves")
         days = sorted({score.day for score in rows[0][1]})
         table([(str(day + 1), [s for s in rows[0][1] if s.day == day]) for day in days])
     print()
@@ -164,35 +172,34 @@ def figures(cells: Cells, budgets: Sequence[float]) -> list[Figure]:
     over = max(score.over for scores in cells.values() for score in scores)
     found = [exactly("overspend, all rows and days, holds included", over, "$", 0.0)]
     for place, budget in enumerate(budgets):
-        name = f"${budget:.2f}"
-        ours = cells[OURS, place]
-        later = [score for score in ours if score.day]
-        missed = 100 * max(abs(score.used - 1.0) for score in ours)
-        early = max(score.early for score in ours if score.day == 0)
-        rivals = [
-            mean([s for s in cells[row, place] if s.day], MEASURES["same curves %"])
-            for row in (*ROUTED, UNIFORM)
-            if row != OURS
-        ]
-        pacing = mean(later, MEASURES["same curves %"])
-        found += [
-            at_most(f"worst day's |spend/B − 1|, {name}", missed, "%", 1.0),
-            at_most(f"first hour over even share, 1st day, {name}", early, "×", 1.5),
-            Figure(f"reward / counts known, same curves, {name}", pacing, "%"),
-            at_least(f"  over the best rival's, {name}", pacing / max(rivals), "×", 1.0),
-            Figure(
-                f"reward / counts known, true curves, {name}",
-                mean(later, MEASURES["true curves %"]),
-                "%",
-            ),
-            Figure(
-                f"reward / every outcome known, {name}", mean(later, MEASURES["all known %"]), "%"
-            ),
-            at_least(
-                f"over the best random mix, {name}", mean(later, MEASURES["over mix"]), "p", 0
-            ),
-        ]
+        found += figures_at(cells, place, f"${budget:.2f}")
     return found
+
+
+def figures_at(cells: Cells, place: int, name: str) -> list[Figure]:
+    """Return one budget's figures; rivals are held against us on the half that all run on."""
+    ours = cells[OURS, place]
+    missed = 100 * max(abs(score.used - 1.0) for score in ours)
+    early = max(score.early for score in ours if score.day == 0)
+    paced = {
+        row: mean(later(scores), MEASURES["same curves %"])
+        for (row, where), scores in cells.items()
+        if where == place
+    }
+    mine = paced.pop(OURS)
+    both = [score for score in ours if score.day]
+    means = {measure: mean(both, MEASURES[measure]) for measure in MEASURES}
+    return [
+        at_most(f"worst day's |spend/B − 1|, {name}", missed, "%", 1.0),
+        at_most(f"first hour over even share, 1st day, {name}", early, "×", 1.5),
+        at_least(f"reward / the textbook rule's, {name}", mine / paced[TEXTBOOK], "×", 1.0),
+        Figure(f"reward / the best rival's, {name}", mine / max(paced.values()), "×"),
+        Figure(f"reward / counts known, same curves, {name}", means["same curves %"], "%"),
+        Figure(f"reward / counts known, true curves, {name}", means["true curves %"], "%"),
+        Figure(f"reward / every outcome known, {name}", means["all known %"], "%"),
+        Figure(f"over the best random mix, {name}", means["over mix"], "points"),
+        Figure(f"over the best single action, {name}", means["over single"], "points"),
+    ]
 
 
 def asked() -> argparse.Namespace:

@@ -216,7 +216,7 @@ def configuration(world: World, budget: float, pacing: str) -> str:
     return "\n".join([head, pacing, *models, ""])
 
 
-OURS = "solve"
+OURS, TEXTBOOK, UNIFORM = "solve", "dual, textbook", "uniform, then stop"
 
 
 def textbook(world: World) -> str:
@@ -246,10 +246,9 @@ def world_price(world: World, budget: float) -> tuple[float, float]:
 ROUTED: dict[str, Callable[[World], str]] = {
     OURS: lambda _: "",
     "dual, multiplicative": lambda _: '[pacing]\npacer = "dual"\n',
-    "dual, textbook": textbook,
+    TEXTBOOK: textbook,
     "greedy, then floor": lambda _: '[pacing]\npacer = "fixed"\ninitial_lambda = 0.0\n',
 }
-UNIFORM = "uniform, then stop"
 
 
 def evenly(world: World, budget: float) -> list[Result]:
