@@ -3,21 +3,15 @@
 import os
 import sqlite3
 import stat
-import tempfile
 from contextlib import closing
-from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from budgetroute.clock import ManualClock
 from budgetroute.errors import StoreError
 from budgetroute.records import Arrival, Balance, Limit, Slot
 from budgetroute.stores import DiskStore, MemoryStore, open_store, retention
-from tests.store_contract import AT, DAY, DAYS, MINUTE, NOON, StoreContract, ask, bill
+from tests.store_contract import AT, DAY, DAYS, NOON, StoreContract, ask, bill
 
 
 @pytest.fixture
@@ -233,130 +227,3 @@ def test_the_log_is_checkpointed(disk, monkeypatch):
     assert sizes.count(sizes[-1]) > 20  # it keeps its size and starts over
     assert disk.snapshot([DAY])[0].held == 200
     assert len(disk.recent(999)) == 200
-
-
-LIMITS = {"app": 300, "app/u": 120}
-
-
-class SameLedger(RuleBasedStateMachine):
-    """Drive both stores through the same steps; they must agree, and the sums must be right."""
-
-    @initialize()
-    def open(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.clock = ManualClock(NOON)
-        self.memory = MemoryStore(self.clock)
-        self.disk = DiskStore(Path(self.folder.name) / "store", self.clock)
-        self.made = []
-        self.sums_may_exceed = False
-        self.incomplete = set()
-
-    def teardown(self):
-        if hasattr(self, "disk"):
-            self.disk.close()
-            self.folder.cleanup()
-
-    def both(self, operation):
-        one, two = operation(self.memory), operation(self.disk)
-        assert one == two
-        return one
-
-    @property
-    def at(self):
-        return AT + (self.clock.at - NOON) // timedelta(microseconds=1)
-
-    def slots(self):
-        period = f"day:{self.clock.at:%Y-%m-%d}"
-        return tuple(Slot(scope, period) for scope in LIMITS)
-
-    def state_of(self, name):
-        found = [entry for entry in self.memory.find(name[:-2]) if entry.attempt == name]
-        return found[0].row.state if found else None
-
-    @rule(
-        options=st.lists(
-            st.tuples(st.integers(0, 60), st.integers(0, 100)).map(
-                lambda pair: (pair[0], pair[0] * pair[1] // 100)
-            ),
-            min_size=1,
-            max_size=3,
-        ),
-        guard=st.integers(-5, 50),
-        lease=st.integers(1, 90),
-        both_slots=st.booleans(),
-    )
-    def reserve(self, options, guard, lease, both_slots):
-        name = f"d{len(self.made):03}#1"
-        slots = self.slots() if both_slots else self.slots()[:1]
-        limits = [Limit(slot, LIMITS[slot.scope], guard) for slot in slots]
-        asked = ask(
-            name,
-            *options,
-            limits=limits,
-            at=self.at,
-            lease=lease * MINUTE,
-            arrival=Arrival("g", f"{self.clock.at:%Y-%m-%dT%H}"),
-        )
-        answer = self.both(lambda store: store.reserve(asked))
-        if hasattr(answer, "index"):
-            self.made.append((name, slots, options[answer.index]))
-
-    @precondition(lambda self: self.made)
-    @rule(data=st.data(), share=st.one_of(st.none(), st.integers(0, 100)))
-    def settle(self, data, share):
-        name, slots, (worst, expected) = data.draw(st.sampled_from(self.made))
-        if self.state_of(name) in {None, "released"}:
-            self.sums_may_exceed = True  # billed after its hold was given back or forgotten
-        billed = None if share is None else worst * share // 100
-        sent = bill(name, billed, at=self.at, slots=slots, worst=worst, expected=expected)
-        self.both(lambda store: store.settle(sent))
-
-    @precondition(lambda self: self.made)
-    @rule(data=st.data())
-    def release(self, data):
-        name, _, _ = data.draw(st.sampled_from(self.made))
-        self.both(lambda store: store.release(name, self.at))
-
-    @rule()
-    def sweep(self):
-        self.both(lambda store: store.sweep(self.at))
-
-    @rule(hours=st.sampled_from([1, 7, 30, 36 * 24]))
-    def wait(self, hours):
-        self.clock.at += timedelta(hours=hours)
-
-    @rule()
-    def reopen(self):
-        self.disk.close()
-
-    @invariant()
-    def agree(self):
-        if not hasattr(self, "disk"):
-            return
-        entries = self.both(lambda store: store.recent(10**6))
-        known = {entry.attempt for entry in entries}
-        self.incomplete.update(
-            slot for name, slots, _ in self.made if name not in known for slot in slots
-        )
-        self.both(lambda store: store.arrivals(""))
-        for scope, limit in LIMITS.items():
-            for period, sums in self.both(lambda store, scope=scope: store.history(scope)).items():
-                self.check(Slot(scope, period), sums, entries, limit)
-
-    def check(self, slot, sums, entries, limit):
-        assert min(sums.settled, sums.held, sums.expected, sums.calls, sums.estimated) >= 0
-        if not self.sums_may_exceed:
-            assert sums.settled + sums.held <= limit
-        if slot not in self.incomplete:  # rows older than 35 days are gone, their sums are not
-            here = [entry.row for entry in entries if slot in entry.slots]
-            assert sums.settled == sum(row.amount for row in here)
-            assert sums.calls == sum(row.state != "released" for row in here)
-
-
-TestSameLedger = SameLedger.TestCase
-TestSameLedger.settings = settings(
-    max_examples=60,
-    stateful_step_count=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
