@@ -320,18 +320,25 @@ class TestTime:
 
 
 class TestBudget:
-    def test_nothing_else_fits(self, call, router, server, tmp_path):
-        """Another model could answer, but does not fit: BudgetExceeded, from the provider's error."""
-        router = make_router(tmp_path, price=DEAR, more=OPENAI_ONLY)
-        call(router=router, max_tokens=256)
-        worst = router.store.recent(1)[0].row.worst
+    def test_nothing_else_fits(self, call, server, tmp_path, monkeypatch):
+        """Another model could answer, but does not fit: BudgetExceeded, from the provider's error.
+
+        No limit is told to be used up: what failed would have fitted.
+        """
+        ample = make_router(tmp_path, price=DEAR, more=OPENAI_ONLY)
+        call(router=ample, max_tokens=256)
+        worst = ample.store.recent(1)[0].row.worst
+        router = make_router(tmp_path, price=DEAR, usd=worst * 1.1 / 1e12, more=OPENAI_ONLY)
+        told = []
+        monkeypatch.setattr(router.herald, "warned", told.append)
         server.then(UNKNOWN)
-        with run(usd=worst * 1.1 / 1e12), pytest.raises(BudgetExceeded) as caught:
+        with pytest.raises(BudgetExceeded) as caught:
             call(router=router, max_tokens=256)
         assert models(server) == [MINI, MINI]
         assert isinstance(caught.value.__cause__, openai.NotFoundError)
-        assert attempts(router)[1:] == [("released", 0)]
+        assert attempts(router) == [("released", 0)]
         assert day(router).held == 0
+        assert [warning for warning in told if warning.share == 1] == []
 
     def test_nothing_else_fits_but_the_same(self, call, server, tmp_path):
         """A failure that may pass is tried on where no other model fits the budget."""

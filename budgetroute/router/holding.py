@@ -62,7 +62,7 @@ def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
     bounds: list[Bound] = []
     for stage in _stages(router, pick, applied):
         if stage.is_degraded:
-            _tell_exhausted(router, bounds[-1], at)
+            _tell_exhausted(router, pick, bounds[-1], at)
         outcome = _reserve(router, pick, decision_id, at, stage=stage, bounds=bounds)
         if isinstance(outcome, Grant):
             router.paces.saw(at, [limit.slot for limit in stage.limits], outcome.balances)
@@ -71,7 +71,7 @@ def hold(router: Router, pick: Pick, decision_id: str, at: int) -> Decision:
             _say_if_below(pick, chosen)
             return decision_of(pick, chosen, decision_id, at, held=held)
         bounds.append(_bound(outcome, stage.limits, applied))
-    _tell_exhausted(router, bounds[-1], at)
+    _tell_exhausted(router, pick, bounds[-1], at)
     error = router.till.exceeded(bounds[-1].refusal, bounds[-1].limit, at)
     if not router.is_shadow:
         router.herald.refused(pick.request.route, error)
@@ -175,9 +175,9 @@ def _held(
     )
 
 
-def _tell_exhausted(router: Router, bound: Bound, at: int) -> None:
+def _tell_exhausted(router: Router, pick: Pick, bound: Bound, at: int) -> None:
     """Warn of a limit that not even the cheapest candidate fits, once per period."""
-    if router.is_shadow:  # the money is virtual
+    if router.is_shadow or pick.request.after:  # virtual money; the cheapest may be what failed
         return
     warning = router.till.exhausted(bound.limit, bound.refusal.balance, at)
     if warning is not None:
