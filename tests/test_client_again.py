@@ -260,16 +260,6 @@ class TestAnotherProvider:
         assert attempts(router) == [("released", 0)] * 3
         assert len(second) == 1
 
-    def test_nothing_is_replaced_in_shadow_mode(self, call, server, tmp_path, monkeypatch):
-        """In shadow mode the code's own model is tried, and nothing else is asked."""
-        monkeypatch.setenv("BUDGETROUTE_MODE", "shadow")
-        server.then(status(503), status(503), ok(), UNKNOWN)
-        router = make_router(tmp_path, more=TWO_PROVIDERS)
-        call(router=router, model="openai/other", max_tokens=256)
-        with pytest.raises(openai.NotFoundError):
-            call(router=router, model="openai/other", max_tokens=256)
-        assert models(server) == ["other"] * 4
-
     def test_the_baseline_is_the_last_resort(self, call, server):
         """Where gates leave nothing but what failed, the code's own model answers."""
         server.then(UNKNOWN, UNKNOWN, ok())
@@ -328,7 +318,8 @@ class TestBudget:
         ample = make_router(tmp_path, price=DEAR, more=OPENAI_ONLY)
         call(router=ample, max_tokens=256)
         worst = ample.store.recent(1)[0].row.worst
-        router = make_router(tmp_path, price=DEAR, usd=worst * 1.1 / 1e12, more=OPENAI_ONLY)
+        usd = f"{worst * 1.1 / 1e12}\nwarn = [1.0]"
+        router = make_router(tmp_path, price=DEAR, usd=usd, more=OPENAI_ONLY)
         told = []
         monkeypatch.setattr(router.herald, "warned", told.append)
         server.then(UNKNOWN)
@@ -338,7 +329,7 @@ class TestBudget:
         assert isinstance(caught.value.__cause__, openai.NotFoundError)
         assert attempts(router) == [("released", 0)]
         assert day(router).held == 0
-        assert [warning for warning in told if warning.share == 1] == []
+        assert told == []
 
     def test_nothing_else_fits_but_the_same(self, call, server, tmp_path):
         """A failure that may pass is tried on where no other model fits the budget."""

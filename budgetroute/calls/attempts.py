@@ -121,13 +121,11 @@ class Attempts:
     def _moves(self, error: BaseException, fault: Fault, *, is_last: bool) -> bool:
         """Decide again without what failed; say whether there was something else.
 
-        A pin leaves nothing else, and in shadow mode the baseline is not replaced. With `is_last` a
-        budget that refuses is raised; otherwise the same action can still be tried.
+        A pin leaves nothing else. With `is_last` a budget that refuses is raised; otherwise the same
+        action can still be tried.
         """
         flight = self.flight
         request = flight.request
-        if flight.router.is_shadow:
-            return False
         failed = self._failed | {flight.decision.model: self._failure(fault)}
         again = replace(request, failed=tuple(failed.values()), after=flight.decision.id)
         try:
