@@ -183,6 +183,20 @@ class TestSum:
         assert "kept for 35 days" in shown.line
         assert "slow" in shown.line
 
+    def test_limits_have_their_names(self, disk_world):
+        """A limit's key is a hash; here it has its name, and each of many its own line."""
+        limits = '[limits.heavy]\nper = "user"\ndaily_usd = 1.0\n'
+        router = disk_world.router(more=limits + STORE)
+        for user in ("anna", "anna", "bo"):
+            router.settle(router.decide(asked(tags={"user": user})), [usage()])
+        found = cli_at(disk_world, "ledger", "sum", "--json", "--by", "scope").json["groups"]
+        counts = sorted((g["scope"].partition("#")[0], g["calls"]) for g in found)
+        assert counts == [("all", 3), ("heavy", 1), ("heavy", 2)]
+        one = max(found, key=lambda g: (g["scope"] != "all", g["calls"]))["scope"]
+        for scope, number in (("heavy", 3), (one, 2)):
+            listed = cli_at(disk_world, "ledger", "list", "--json", "--scope", scope).json
+            assert len(listed["attempts"]) == number
+
     def test_scopes_overlap(self, spent):
         """An attempt counts once in each of its scopes, and once in all."""
         change(
@@ -239,6 +253,15 @@ class TestExport:
         rows = list(csv.DictReader(io.StringIO(cli_at(spent, "ledger", "export").out)))
         assert {row["billed_as"] for row in rows} == {"'=cmd|x"}
         assert {row["model"] for row in rows} == {"'+m"}
+
+    def test_a_name_cannot_speak_to_the_terminal(self, spent):
+        """Escape sequences are shown, not sent."""
+        change(
+            spent,
+            "UPDATE attempts SET state = 'x' || char(27) || '[31m', attempt = char(27) || seq",
+        )
+        for command in ("list", "export", "verify", "sum"):
+            assert "\x1b" not in cli_at(spent, "ledger", command).out
 
     def test_nothing_of_the_prompt_is_in_it(self, spent):
         """Neither text nor tag values."""

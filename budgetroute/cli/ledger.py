@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from budgetroute import files
 from budgetroute.audit import Fault, Report
 from budgetroute.cli.console import emit, listing, marked, out, plain
 from budgetroute.cli.lines import Wanted, lines, period_from
@@ -17,6 +18,7 @@ from budgetroute.cli.wording import counted, money, share, usd
 from budgetroute.clock import WallClock
 from budgetroute.config import load_config
 from budgetroute.errors import StoreError
+from budgetroute.router.scopes import Scopes
 from budgetroute.stores.books import DamagedLedgerError, plan_version, reading, verify
 from budgetroute.units import exact_usd, micros_from_time, time_from_micros, usd_from_pico
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from budgetroute.config import Config
 
 DIFFERENCES = 1
+SCOPES_KEY = "scopes.key"
+_LONGEST_KEY = 1000  # bytes
 _SHOWN_FAULTS = 20
 _STATES = {
     "settled": "settled",
@@ -90,7 +94,20 @@ def wanted_at(at: Place, wanted: Wanted, *, every_app: bool) -> Wanted:
     period = wanted.period
     if period is not None:
         period = period_from(period, at.config.budget, WallClock().now())
-    return replace(wanted, period=period, app=None if every_app else at.app)
+    app = None if every_app else at.app
+    return replace(wanted, period=period, app=app, names=_names_of_limits(at))
+
+
+def _names_of_limits(at: Place) -> dict[str, str]:
+    """Return key → name of the configured limits; none where the key of scopes is not there."""
+    try:
+        text, _ = files.read(at.path.parent / SCOPES_KEY, most=_LONGEST_KEY)
+        found = bytes.fromhex(text.decode("ascii").strip())
+    except (OSError, ValueError):
+        return {}
+    limits = at.config.limits
+    scopes = Scopes(app=at.app, budget=at.config.budget, limits=limits, secret=lambda: found)
+    return {scopes.key(rule): rule.name for rule in scopes.rules}
 
 
 def list_command(at: Place, wanted: Wanted, *, limit: int, as_json: bool) -> int:
@@ -124,7 +141,7 @@ def _table(found: list[Line], at: Place) -> Table:
         table.add_row(
             at.time(row.at),
             plain(str(row.attempt)),
-            line.state,
+            plain(line.state),
             plain(line.route),
             plain(line.action),
             _money(row.amount),

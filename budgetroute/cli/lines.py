@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from budgetroute.audit import is_late
-from budgetroute.budget import Window, period_id
+from budgetroute.budget import ONE_OF_MANY, Window, period_id
 from budgetroute.cli.entries import decided, outcome
 from budgetroute.errors import ConfigError
 from budgetroute.records import Slot
 from budgetroute.units import exact_usd, micros_from_time, time_from_micros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from budgetroute.audit import Row
     from budgetroute.cli.entries import Decided, Outcome
@@ -33,6 +33,7 @@ _WEEK = re.compile(r"\d{4}-W\d{2}")
 _ENDLESS = frozenset({"once", "total"})
 _LABEL = re.compile(r"(.+?)/\d+(?:/.*)?")
 _SLACK = timedelta(days=2)  # a zone lies up to a day from UTC, a reset hour another
+_HASH_SHOWN = 8
 _LENGTH = {"day": 1, "week": 7, "month": 31}
 
 
@@ -132,10 +133,11 @@ class Wanted:
     Attributes:
         app: those of this app.
         period: those that count in this period, by its id.
-        scope: those that count in this scope, by its name in the app.
+        scope: those that count in this scope: `all`, `run:ID`, or a limit's name.
         route: those of this route.
         model: those for which this model was chosen.
         state: those in this state, one of `STATES`.
+        names: key of a limit → its name in the configuration.
     """
 
     app: str | None = None
@@ -144,6 +146,7 @@ class Wanted:
     route: str | None = None
     model: str | None = None
     state: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_narrow(self) -> bool:
@@ -162,12 +165,19 @@ class Wanted:
         return any(map(self._counts_in, line.slots)) or not (self.app or self.period or self.scope)
 
     def _counts_in(self, slot: Slot) -> bool:
-        app, _, name = slot.scope.partition("|")
+        named = self.name_of(slot.scope)
         return (
-            self.app in {None, app}
+            self.app in {None, slot.scope.partition("|")[0]}
             and self.period in {None, slot.period}
-            and self.scope in {None, name, slot.scope}
+            and self.scope in {None, named, named.partition(ONE_OF_MANY)[0], slot.scope}
         )
+
+    def name_of(self, scope: str) -> str:
+        """Return a scope as users know it; of one of many, the beginning of its value's hash."""
+        key, many, value = scope.partition(ONE_OF_MANY)
+        app, _, rest = key.partition("|")
+        name = self.names.get(key, rest if self.app == app else key)
+        return f"{name}{many}{value[:_HASH_SHOWN]}"
 
 
 def lines(ledger: Ledger, wanted: Wanted) -> Iterator[Line]:

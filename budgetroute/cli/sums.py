@@ -11,7 +11,7 @@ from budgetroute.cli.lines import lines
 from budgetroute.units import usd_from_pico
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from budgetroute.cli.lines import Line, Wanted
     from budgetroute.records import Balance, Slot
@@ -108,15 +108,9 @@ def _names(line: Line, by: By, wanted: Wanted) -> Iterable[str]:
         days = [slot.period for slot in line.slots if slot.period.startswith("day:")]
         return [_calendar_name(days[0], by) if days else _NOWHERE]
     if by == "scope":
-        return dict.fromkeys(_scopes(line, wanted))
+        return dict.fromkeys(wanted.name_of(slot.scope) for slot in line.slots)
     said = {"model": line.model, "route": line.route, "source": line.source}
     return [said[by] or _NOWHERE]
-
-
-def _scopes(line: Line, wanted: Wanted) -> Iterator[str]:
-    for slot in line.slots:
-        app, _, name = slot.scope.partition("|")
-        yield name if wanted.app == app else slot.scope
 
 
 def _calendar_name(day: str, by: By) -> str:
