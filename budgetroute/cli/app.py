@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 from budgetroute.cli.console import Notices, complain, survive_any_encoding
 from budgetroute.cli.ledger_app import ledger_app
 from budgetroute.cli.options import AsJson, ConfigPath  # noqa: TC001 - typer reads annotations
+from budgetroute.cli.profile_app import profile_app
 from budgetroute.errors import BudgetRouteError
 
 USAGE = 2
@@ -40,6 +41,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(ledger_app)
+app.add_typer(profile_app)
 
 
 def _version(asked: bool) -> None:

@@ -136,7 +136,7 @@ def _on_profile(equipment: Equipment, name: str, route: str | None) -> Section:
         classifier = _on_classifier(equipment, profile, name)
     except BudgetRouteError as err:
         return failed(key, title, str(err))
-    lines = lint_profile(profile, lambda *cell: _cost_of(equipment, *cell))
+    lines = lint_profile(profile, lambda *cell: expected_cost(equipment, *cell))
     models = _models_of(profile)
     text = (
         f"{profile.name!r} of {profile.created}: {counted(len(profile.types), 'prompt type')}, "
@@ -167,7 +167,10 @@ def _on_classifier(equipment: Equipment, profile: Profile, name: str) -> Finding
     return Finding("ok", f"its text classifier knows {', '.join(model.classes)}")
 
 
-def _cost_of(equipment: Equipment, action: Action, cell: Cell, kind: PromptType) -> float | None:
+def expected_cost(
+    equipment: Equipment, action: Action, cell: Cell, kind: PromptType
+) -> float | None:
+    """Return the dollars that one call is expected to cost, as calls are priced; None = no price."""
     try:
         row = make_row(action, equipment.facts(action.model), {})
     except BudgetRouteError:

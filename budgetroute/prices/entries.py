@@ -27,6 +27,7 @@ _SEARCHES_ONCE = "perplexity"  # in every call, at one fee a call
 _ALWAYS_SEARCH = ("-search-preview", "-search-api")  # OpenAI's, in every call
 _BY_PROMPT = ("gemini", "vertex_ai")  # one fee a call, unless the entry says per_query
 _SIZES = ("low", "medium", "high")
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _UNCOUNTED = {
     "output_cost_per_video_token": "video",
     "input_cost_per_video_per_second": "seconds of video",
@@ -69,7 +70,17 @@ def card_of(key: str, entry: Entry) -> ModelCard:
             if isinstance(entry.get(flag), bool)
         },
         deprecated_on=entry.get("deprecation_date"),
+        efforts=_efforts(entry),
     )
+
+
+def _efforts(entry: Entry) -> dict[str, bool]:
+    """Return effort → whether the map says that it is taken; the list of levels wins over flags."""
+    levels = entry.get("reasoning_effort_levels")
+    if isinstance(levels, list) and levels:
+        return {effort: effort in levels for effort in _EFFORTS}
+    said = {effort: entry.get(f"supports_{effort}_reasoning_effort") for effort in _EFFORTS}
+    return {effort: flag for effort, flag in said.items() if isinstance(flag, bool)}
 
 
 def _tokens(entry: Entry, name: str) -> int | None:

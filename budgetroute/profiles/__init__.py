@@ -13,14 +13,16 @@ from budgetroute.profiles.files import (
     save_profile,
     shipped,
 )
-from budgetroute.profiles.lint import CostOf, lint_profile
+from budgetroute.profiles.lint import CostOf, Flaw, judge_profile, lint_profile
 from budgetroute.profiles.reading import parse_profile
 from budgetroute.profiles.writing import dump_profile
 
 __all__ = [
     "CostOf",
+    "Flaw",
     "classifier_path",
     "dump_profile",
+    "judge_profile",
     "lint_profile",
     "load_profile",
     "parse_profile",

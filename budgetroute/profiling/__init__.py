@@ -1,17 +1,30 @@
 """The offline wing: graded answers in, the cells of a profile out.
 
-`outcomes` turns answers into curves over every cap, `pooling` predicts what was not measured, and
-`fit` shrinks what was.
+`tables` reads graded calls, `answers` groups them, `outcomes` turns them into curves over every cap,
+`pooling` predicts what was not measured, `fit` shrinks what was, `assembly` puts the profile together.
+`fit_profile` does all of it.
 """
 
 from __future__ import annotations
 
+from budgetroute.profiling.assembly import Evidence, Heading, assemble
+from budgetroute.profiling.build import (
+    FitSettings,
+    Fitted,
+    cost_by,
+    fit_profile,
+    token_rates,
+)
+from budgetroute.profiling.certainty import hull_shares, interval
+from budgetroute.profiling.columns import COLUMNS, Outcome, Way
+from budgetroute.profiling.comparing import Change, Switch, changes, switches
 from budgetroute.profiling.fit import (
     is_sensitive,
     mixed_reward,
     monotone_caps,
     pulled,
     shrink_cells,
+    shrink_ways,
 )
 from budgetroute.profiling.outcomes import (
     Answer,
@@ -24,6 +37,7 @@ from budgetroute.profiling.outcomes import (
     with_reward,
     with_tail,
 )
+from budgetroute.profiling.plotting import plot_profile
 from budgetroute.profiling.pooling import (
     Effects,
     Lengths,
@@ -35,29 +49,52 @@ from budgetroute.profiling.pooling import (
     logit,
     sigmoid,
 )
+from budgetroute.profiling.tables import Outcomes, outcomes_of, read_outcomes
 
 __all__ = [
+    "COLUMNS",
     "Answer",
+    "Change",
     "Curve",
     "Effects",
+    "Evidence",
+    "FitSettings",
+    "Fitted",
+    "Heading",
     "Lengths",
     "Observation",
+    "Outcome",
+    "Outcomes",
     "Prediction",
     "Shape",
+    "Switch",
+    "Way",
+    "assemble",
     "cell_at",
+    "changes",
+    "cost_by",
     "estimated",
     "fit_effects",
     "fit_lengths",
+    "fit_profile",
     "held_out_error",
+    "hull_shares",
+    "interval",
     "is_sensitive",
     "logit",
     "measured",
     "mixed_reward",
     "monotone_caps",
+    "outcomes_of",
+    "plot_profile",
     "pulled",
+    "read_outcomes",
     "shape_of",
     "shrink_cells",
+    "shrink_ways",
     "sigmoid",
+    "switches",
+    "token_rates",
     "with_reward",
     "with_tail",
 ]

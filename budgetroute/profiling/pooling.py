@@ -23,6 +23,8 @@ SETTLED = 1e-7
 LENGTH_RIDGE = 0.01
 LENGTH_ROUNDS = 3000
 LEAST_SCATTER = 0.01
+FREE_SHARE = 1 / 3
+"""Least share of the observations that no parameter takes up: in a small matrix priors hold most."""
 HIGHEST = 0.995
 
 
@@ -196,7 +198,8 @@ def _scatter(
 ) -> float:
     """Return the next τ², such that residuals are as large as they should be (Paule and Mandel)."""
     square = math.fsum((row.value - effects[row]) ** 2 / (row.variance + scatter) for row in rows)
-    return max(LEAST_SCATTER, scatter * square / max(1, len(rows) - fitted))
+    free = max(len(rows) - fitted, len(rows) * FREE_SHARE)
+    return max(LEAST_SCATTER, scatter * square / free)
 
 
 def held_out_error(

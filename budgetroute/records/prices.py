@@ -120,6 +120,7 @@ class ModelCard:
         supports: capability (`tools`, `vision`, `response_schema`, `reasoning`, `sampling`,
             `prompt_caching`) → what the map says.
         deprecated_on: ISO date of retirement.
+        efforts: reasoning effort → whether the API takes it.
     """
 
     key: str
@@ -128,3 +129,4 @@ class ModelCard:
     max_output_tokens: int | None = None
     supports: Mapping[str, bool] = field(default_factory=dict)
     deprecated_on: str | None = None
+    efforts: Mapping[str, bool] = field(default_factory=dict)

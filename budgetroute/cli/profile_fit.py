@@ -1,0 +1,127 @@
+"""`budgetroute profile fit`: graded calls in, a profile out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import BarColumn, Progress, TextColumn
+
+from budgetroute.cli.console import emit, err, marked, out
+from budgetroute.cli.profile_view import View
+from budgetroute.cli.wording import counted
+from budgetroute.errors import ProfileError
+from budgetroute.profiles import save_profile
+from budgetroute.profiling import FitSettings, fit_profile, read_outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from rich.text import Text
+
+    from budgetroute.profiling import Fitted, Outcomes
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line said; None = not said."""
+
+    outcomes: Path
+    output: Path
+    name: str | None
+    types: Path | None
+    caps: str | None
+    provenance: Mapping[str, Any]
+    prune: bool
+    force: bool
+
+
+def fit_command(asked: Asked, config: Path | None, *, as_json: bool) -> int:
+    """Fit, write and lint a profile; return 0 once it is written.
+
+    Raises:
+        ProfileError: the table or an option cannot be used, or the file is there already.
+    """
+    if asked.output.suffix != ".json":
+        raise ProfileError(f"--output {asked.output}: a profile is a .json file")
+    if asked.output.exists() and not asked.force:
+        raise ProfileError(f"{asked.output} exists already; --force replaces it")
+    view = View(config)
+    settings = FitSettings(
+        asked.name or asked.output.stem,
+        caps=_caps(asked.caps),
+        prune=asked.prune,
+        provenance=asked.provenance,
+    )
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), console=err(), transient=True
+    ) as bar:
+        task = bar.add_task(f"reading {asked.outcomes.name}", total=None)
+        table = read_outcomes(asked.outcomes, types=asked.types)
+        bar.update(task, description="fitting")
+        fitted = fit_profile(
+            table,
+            settings,
+            rates=view.rates,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    save_profile(fitted.profile, asked.output)
+    if as_json:
+        emit(_as_json(asked, table, fitted))
+    else:
+        for line in _report(asked, table, fitted):
+            out().print(line)
+    return 0
+
+
+def _caps(said: str | None) -> tuple[int, ...]:
+    if said is None:
+        return ()
+    words = [word.strip() for word in said.split(",") if word.strip()]
+    if not words or not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise ProfileError(f"--caps {said!r}: expected whole numbers, such as --caps 64,256,1024")
+    return tuple(sorted({int(word) for word in words}))
+
+
+def _report(asked: Asked, table: Outcomes, fitted: Fitted) -> Iterator[Text]:
+    profile = fitted.profile
+    prompts = len({row.prompt for row in table.rows})
+    yield marked(
+        "ok",
+        f"{asked.output}: {counted(len(profile.types), 'type')}, "
+        f"{counted(len(profile.actions), 'action')} from {counted(len(table.rows), 'graded call')} "
+        f"of {counted(prompts, 'prompt')}",
+    )
+    if table.ignored:
+        yield marked("warn", f"columns not used: {', '.join(table.ignored)}")
+    if fitted.unpriced:
+        yield marked(
+            "warn",
+            f"no price for {', '.join(fitted.unpriced)}: not shrunk over cost, no candidate before "
+            "it has one",
+        )
+    for note in fitted.notes:
+        yield marked("warn", note)
+    for line in fitted.lint[:_SHOWN]:
+        yield marked("warn", line)
+    if len(fitted.lint) > _SHOWN:
+        yield marked("warn", f"{len(fitted.lint) - _SHOWN} more: budgetroute profile lint")
+    yield marked("ok", f'use it with: profile = "{asked.output}"')
+
+
+def _as_json(asked: Asked, table: Outcomes, fitted: Fitted) -> dict[str, Any]:
+    profile = fitted.profile
+    return {
+        "written": str(asked.output),
+        "name": profile.name,
+        "rows": len(table.rows),
+        "types": sorted(profile.types),
+        "actions": [action.label for action in profile.actions],
+        "ignored_columns": list(table.ignored),
+        "unpriced": list(fitted.unpriced),
+        "notes": list(fitted.notes),
+        "lint": list(fitted.lint),
+    }
