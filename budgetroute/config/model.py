@@ -57,7 +57,11 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     ] = ()
     params: Annotated[
         Mapping[str, Any],
-        key("Further request parameters, sent as they stand.", eg={"top_p": 0.9}),
+        key(
+            "Further request parameters, sent as they stand. Addresses, headers and keys "
+            "(`api_base`, `api_key`, …) only in a file that was named, not found by searching.",
+            eg={"top_p": 0.9},
+        ),
     ] = {}
     price: Annotated[
         PriceTable | Literal["free"] | None,
