@@ -374,8 +374,17 @@ def test_errors_of_sdks_are_told_by_their_kind(world, caplog):
     def fails(question: str, *, model: str = "mid", max_tokens: int = 256) -> str:
         raise RuntimeError(f"invalid api key {CANARY}")
 
+    def unreadable(result: object) -> None:
+        raise ValueError(CANARY)
+
+    @route("answer", router=router, usage=unreadable)
+    def works(question: str, *, model: str = "mid", max_tokens: int = 256) -> str:
+        return "done"
+
     with caplog.at_level(logging.DEBUG), pytest.raises(RuntimeError):
         fails(CANARY)
+    works(CANARY)
+    assert "ValueError" in caplog.text
     assert CANARY not in caplog.text
     assert CANARY not in repr(world.store._rows) + repr(world.store._plans)
 

@@ -303,15 +303,15 @@ PLANS = ["", "[", "[" * 100_000, '{"a":' * 100_000, "null", "1", "[]", "{}", '"x
     "number", [f"1{'0' * 400}", "-1", "1e308", "-1e308", "9223372036854775807", "null", '"x"', "[]"]
 )
 def test_no_plan_breaks_a_call(world, number):
-    """Every kept text with every number replaced: calls are routed and the status is JSON."""
-    router = world.router()
-    for _ in range(5):
-        router.settle(router.decide(asked()), [Usage(10, 10)])
+    """Every kept text with all of its numbers replaced, and with each alone: calls are routed and the status is JSON."""
+    router = world.router(budget="daily_usd = 1000000.0")
+    for tokens in (10, 10, 10**6, 10, 10):  # one bill crosses what was held, and is remembered
+        router.settle(router.decide(asked()), [Usage(tokens, tokens)])
     router.status()
     kept = {key: world.store.load_plan(key).value for key in world.store._plans}
-    assert len(kept) >= 3
+    assert len(kept) >= 4
     for key, text in kept.items():
-        for planted in [*PLANS, NUMBERS.sub(number, text)]:
+        for planted in [*PLANS, NUMBERS.sub(number, text), *_each_replaced(text, number)]:
             version = world.store.load_plan(key).version
             world.store.save_plan(key, planted, expected_version=version)
             fresh = world.router(budget="daily_usd = 1000000.0")
@@ -319,6 +319,12 @@ def test_no_plan_breaks_a_call(world, number):
             assert not decision.fallback
             fresh.settle(decision, [Usage(10, 10)])
             json.dumps(fresh.status().to_json(), allow_nan=False)
+
+
+def _each_replaced(text: str, number: str) -> list[str]:
+    """Return the text with each of its first numbers replaced alone."""
+    found = list(NUMBERS.finditer(text))[:20]
+    return [f"{text[: one.start()]}{number}{text[one.end() :]}" for one in found]
 
 
 def test_a_warning_names_no_content_of_a_plan(world, caplog):
