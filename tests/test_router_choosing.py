@@ -68,7 +68,7 @@ def _seen(slate, weights):
     from budgetroute.router.slate import _Expected
 
     reward, gain, cost = slate._expect(weights, SIZING)
-    return _Expected(reward.tolist(), gain.tolist(), cost.tolist())
+    return _Expected(reward.tolist(), gain.tolist(), cost.tolist(), [1.0] * len(slate.rows))
 
 
 @given(slates(), st.floats(0, 1e5), st.integers(0, 10**12))

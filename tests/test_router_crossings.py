@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from budgetroute import billing
 from budgetroute.clock import ManualClock
 from budgetroute.errors import BudgetExceeded
+from budgetroute.prices import PriceBook
 from budgetroute.records import Action, InputSize, Pins, Terms, Usage
 from budgetroute.router.crossings import Crossing, Crossings, crossings
 from budgetroute.router.overheads import Overheads
@@ -200,7 +201,9 @@ def test_an_answer_of_a_dearer_model_raises_the_price(world):
     decision = router.decide(asked(**MID))
     usage, facts = Usage(100, 200, model="large"), router.equipment.facts
     bill = billing.bill(facts("large").price, usage)
-    (found,) = crossings(decision, [usage], bill, facts=facts("mid"), given=False)
+    (found,) = crossings(
+        decision, [usage], bill, facts=facts("mid"), billed_as="another", given=False
+    )
     assert (found.kind, found.name, found.amount) == ("dearer", "mid", pytest.approx(10))
 
 
@@ -386,3 +389,25 @@ def test_threads_lose_no_crossing(clock):
     assert set(known.raised(100_000_000).beyond) == set(names)
     assert set(again.beyond) == set(names)
     assert min(again.beyond.values()) >= 119
+
+
+@given(
+    key=st.sampled_from(
+        ("gpt-4o", "o4-mini", "gemini-2.5-pro", "claude-sonnet-4-5", "deepseek-chat")
+    ),
+    tokens=st.integers(0, 10**6),
+    out=st.integers(0, 10**6),
+    shares=st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)),
+)
+def test_a_plain_bill_is_never_above_what_its_tokens_can_cost(key, tokens, out, shares):
+    """So a plain usage at the planned price need not be looked at: nothing can be dearer."""
+    price = PriceBook({}).price(key)
+    cached, written, thought = shares
+    usage = Usage(
+        tokens,
+        out,
+        cached_tokens=int(tokens * cached),
+        cache_write_tokens=int(tokens * (1 - cached) * written),
+        reasoning_tokens=int(out * thought),
+    )
+    assert billing.bill(price, usage) <= billing.worst_case(price, input_bound=tokens, cap=out)

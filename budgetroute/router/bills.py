@@ -121,7 +121,7 @@ def same_model(planned: str, answered: str) -> bool:
 
 def merged(usages: Sequence[Usage]) -> Usage | None:
     """Return the sum of several usages; names and reasons are the last one's."""
-    if not usages:
-        return None
+    if len(usages) <= 1:
+        return usages[0] if usages else None
     sums = {name: sum(getattr(usage, name) for usage in usages) for name in COUNTS}
     return replace(usages[-1], **sums)

@@ -46,6 +46,7 @@ _MOST_CAPS = 10  # times the cap, where the model's own limit is not known
 _MOST_RESPONSES = 100
 _TRIES = 5
 _UNSAVED = 100
+_STANDARD = frozenset({None, "default", "standard", "auto"})
 _DECODER = msgspec.json.Decoder(dict[str, list[tuple[int, float]]])
 
 
@@ -88,7 +89,13 @@ class Crossing:
 
 
 def crossings(
-    decision: Decision, usages: Sequence[Usage], billed: Pico, *, facts: ModelFacts, given: bool
+    decision: Decision,
+    usages: Sequence[Usage],
+    billed: Pico,
+    *,
+    facts: ModelFacts,
+    billed_as: str,
+    given: bool,
 ) -> list[Crossing]:
     """Return what a call had more of than was declared; mostly nothing.
 
@@ -97,6 +104,7 @@ def crossings(
         usages: what the responses reported.
         billed: what they cost together.
         facts: of the planned model.
+        billed_as: key of the price that applied.
         given: the user said what it cost. Then fees may be in it, and only a bill above the
             declared worst case says something of the price.
     """
@@ -107,6 +115,8 @@ def crossings(
     beyond = _beyond(decision, usages, facts)
     if beyond > 0:
         found.append(_output(decision, beyond, facts))
+    if not given and billed_as == facts.price.key and all(map(_is_plain, usages)):
+        return found
     most = sum(_most(usage, decision, facts) for usage in usages)
     declared = decision.chosen.worst if (own := decision.chosen.declared) is None else own
     if given:
@@ -114,6 +124,21 @@ def crossings(
     if 0 < most < billed:
         found.append(_price(decision, billed / most))
     return found
+
+
+def _is_plain(usage: Usage) -> bool:
+    """Say whether a usage has nothing but tokens of text at the standard rates.
+
+    At the planned model's price they are never billed above their own worst case: the common case.
+    """
+    return usage.service_tier in _STANDARD and not (
+        usage.searches
+        or usage.map_queries
+        or usage.audio_tokens
+        or usage.image_tokens
+        or usage.audio_output_tokens
+        or usage.image_output_tokens
+    )
 
 
 def _beyond(decision: Decision, usages: Sequence[Usage], facts: ModelFacts) -> int:

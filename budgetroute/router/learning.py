@@ -70,6 +70,7 @@ def _crossed(
         usages,
         settlement.amount,
         facts=router.equipment.facts(decision.model),
+        billed_as=settlement.billed_as,
         given=settlement.source == "given",
     )
     if not found:

@@ -88,11 +88,12 @@ NO_RANKING = Ranking((), (), floor_missed=False, unbounded=())
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """R, value·R and C of every row; R is NaN where no mixed type has a curve."""
+    """R, value·R, C and γ of every row; R is NaN where no mixed type has a curve."""
 
     reward: list[float]
     gain: list[float]
     cost: list[float]
+    gamma: list[float]
 
 
 class Slate:
@@ -136,7 +137,9 @@ class Slate:
         self._cap = np.array([float(row.action.max_tokens) for row in self.rows])
         self._labels = [row.action.label for row in self.rows]
         self._sources = [_source(row) for row in self.rows]
-        self._gamma: tuple[Mapping[str, float], Any] | None = None
+        self._gamma: tuple[Mapping[str, float], Any, list[float]] | None = None
+        self._ones = [1.0] * len(self.rows)
+        self._twin = None if baseline is None else _place_of(baseline.action, self.eligible)
         self._search = np.array([row.search_usd for row in self.rows])
         self._odd = [i for i, row in enumerate(self.rows) if not row.is_plain]
         self._is_timed = any(row.second_usd for row in self.rows)
@@ -168,7 +171,8 @@ class Slate:
         order: list[int] = self._np.lexsort(
             (self._cap[:count], cost[:count], lack[:count])
         ).tolist()
-        seen = _Expected(reward.tolist(), gain.tolist(), cost.tolist())
+        gammas = self._gammas(sizing.factors)[1] if sizing.factors else self._ones
+        seen = _Expected(reward.tolist(), gain.tolist(), cost.tolist(), gammas)
         passed = order if floor is None else [i for i in order if not seen.reward[i] < floor]
         missed = not passed
         if missed:
@@ -185,7 +189,7 @@ class Slate:
             unbounded=tuple([self._labels[i] for i, c in made if c is None]),
             shown=tuple([self._shown(i, seen, price) for i in passed[:_SHOWN]]),
             least_cost=min([seen.cost[i] for i in passed]),
-            baseline=self._candidate(count, seen, sizing) if count < len(self.rows) else None,
+            baseline=self._usual(made, seen, sizing),
             expected=(cost, gain if self._complete else gain + 0.0 * reward),
         )
 
@@ -218,15 +222,28 @@ class Slate:
         if sizing.terms.searches:
             cost = cost + self._search
         if sizing.factors:
-            cost = cost * self._gammas(sizing.factors)
+            cost = cost * self._gammas(sizing.factors)[0]
         return reward, gain, cost if sizing.calls == 1 else cost * sizing.calls
 
-    def _gammas(self, factors: Mapping[str, float]) -> Any:  # noqa: ANN401 - an array
+    def _gammas(self, factors: Mapping[str, float]) -> tuple[Any, list[float]]:
+        """Return γ of every row, as an array and as a list."""
         kept = self._gamma
         if kept is None or kept[0] is not factors:
             row = [gamma_of(factors, row.action.family) for row in self.rows]
-            kept = self._gamma = (factors, self._np.array(row))
-        return kept[1]
+            kept = self._gamma = (factors, self._np.array(row), row)
+        return kept[1:]
+
+    def _usual(
+        self, made: Sequence[tuple[int, Candidate | None]], seen: _Expected, sizing: Sizing
+    ) -> Candidate | None:
+        """Return the baseline as a candidate; it is one already where it is among the best."""
+        count = len(self.eligible)
+        if count == len(self.rows):
+            return None
+        for i, candidate in made:
+            if i == self._twin:
+                return candidate
+        return self._candidate(count, seen, sizing)
 
     def curve(self, prompt_type: str, tokens: float) -> tuple[tuple[str, float, float], ...]:
         """Return (family, dollars at γ = 1, value·R) of each row for prompts of a type and size."""
@@ -270,7 +287,7 @@ class Slate:
             worst=worst,
             value=gain / reward if known and reward > 0 else 1.0,
             source=self._sources[i],
-            gamma=gamma_of(sizing.factors, row.action.family),
+            gamma=seen.gamma[i],
             declared=declared if raised else None,
             raised=raised,
         )
@@ -284,6 +301,10 @@ class Slate:
             "surplus": (0.0 if math.isnan(reward) else seen.gain[i]) - price * seen.cost[i],
             "source": self._sources[i],
         }
+
+
+def _place_of(action: Action, rows: Sequence[Row]) -> int | None:
+    return next((i for i, row in enumerate(rows) if row.action == action), None)
 
 
 def _worst(row: Row, sizing: Sizing) -> Pico | None:
