@@ -293,7 +293,7 @@ def _is_count(value: object) -> bool:
 def _is_read(record: object) -> bool:
     try:
         said = json.loads(record) if isinstance(record, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(said, dict) and said.get("v", RECORD_VERSION) == RECORD_VERSION
 
@@ -302,7 +302,7 @@ def _is_read(record: object) -> bool:
 def _slots(text: object) -> tuple[Slot, ...] | None:
     try:
         read = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     pairs = read if isinstance(read, list) else []
     if not all(

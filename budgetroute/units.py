@@ -23,6 +23,7 @@ TOKENS_PER_MILLION = 10**6
 LONGEST_NAME = 200
 """Characters of a name that comes from outside."""
 _LARGEST_FLOAT = 1e100
+_LATEST = 10**16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -104,6 +105,11 @@ def micros_from_time(at: datetime) -> int:
 def time_from_micros(micros: int) -> datetime:
     """Convert microseconds since 1970 UTC to an aware UTC time."""
     return _EPOCH + micros * _MICROSECOND
+
+
+def is_time(value: object) -> bool:
+    """Say whether a value read back can be microseconds since 1970 UTC, until the year 2286."""
+    return type(value) is int and 0 <= value <= _LATEST
 
 
 def _scaled(value: float | Decimal | str, scale: int) -> int:

@@ -248,6 +248,30 @@ def test_a_planted_record_is_no_crash_of_the_command_line(disk_world):
         assert cli_at(disk_world, "status").code == 0
         assert cli_at(disk_world, "explain", "last").code == 0
         assert cli_at(disk_world, "ledger", "list").code == 0
+        assert cli_at(disk_world, "ledger", "export").code == 0
+        assert cli_at(disk_world, "ledger", "verify").code in {0, 1}
+
+
+@pytest.mark.parametrize("time", [2**63 - 1, -(2**63), "soon", b"x", 1.5])
+def test_a_planted_time_is_no_crash_of_the_command_line(disk_world, time):
+    """Nor do times that no calendar has: they are not shown, or refused in words."""
+    router = disk_world.router(more=STORE)
+    router.settle(router.decide(asked()), [Usage(10, 10)])
+    with sqlite3.connect(disk_world.store.path / "ledger.db") as connection:
+        connection.execute(
+            "UPDATE attempts SET at = ?, closed_at = ?, lease_until = ?", (time,) * 3
+        )
+    connection.close()
+    for command in (
+        ("status",),
+        ("explain", "last"),
+        ("ledger", "list"),
+        ("ledger", "export"),
+        ("ledger", "verify"),
+        ("ledger", "sum"),
+        ("doctor",),
+    ):
+        assert cli_at(disk_world, *command).code in {0, 1, 2}
 
 
 # a plan that somebody has written

@@ -11,7 +11,7 @@ from rich.text import Text
 from budgetroute import files
 from budgetroute.audit import Fault, Report
 from budgetroute.cli.console import emit, listing, marked, out, plain
-from budgetroute.cli.lines import Wanted, lines, period_from
+from budgetroute.cli.lines import Wanted, lines, period_from, when
 from budgetroute.cli.opening import LEDGER, ledger_file
 from budgetroute.cli.sums import summed
 from budgetroute.cli.wording import counted, money, share, usd
@@ -20,7 +20,7 @@ from budgetroute.config import load_config
 from budgetroute.errors import StoreError
 from budgetroute.router.scopes import Scopes
 from budgetroute.stores.books import DamagedLedgerError, plan_version, reading, verify
-from budgetroute.units import exact_usd, micros_from_time, time_from_micros, usd_from_pico
+from budgetroute.units import exact_usd, is_time, micros_from_time, time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Place:
 
     def time(self, micros: object) -> str:
         """Show a time of the ledger in the budget's zone."""
-        if type(micros) is not int:
+        if not (isinstance(micros, int) and is_time(micros)):
             return "–"
         return f"{time_from_micros(micros).astimezone(self.config.budget.zone):%Y-%m-%d %H:%M:%S}"
 
@@ -242,7 +242,7 @@ def _report_json(report: Report, at: Place, plan: int | None) -> dict[str, Any]:
         "unread_records": report.unread,
         "sums": report.slots,
         "carried": dict(report.carried),
-        "since": None if report.since is None else time_from_micros(report.since).isoformat(),
+        "since": when(report.since),
         "spent_usd": usd_from_pico(report.spent),
         "spent_pico": report.spent,
         "held_usd": usd_from_pico(report.held),

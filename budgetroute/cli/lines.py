@@ -14,7 +14,7 @@ from budgetroute.budget import ONE_OF_MANY, Window, period_id
 from budgetroute.cli.entries import decided, outcome
 from budgetroute.errors import ConfigError
 from budgetroute.records import Slot
-from budgetroute.units import exact_usd, micros_from_time, time_from_micros
+from budgetroute.units import exact_usd, is_time, micros_from_time, time_from_micros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,8 +98,8 @@ class Line:
             "attempt": row.attempt,
             "decision": row.decision,
             "state": self.state,
-            "reserved_at": _time(row.at),
-            "closed_at": _time(row.closed_at),
+            "reserved_at": when(row.at),
+            "closed_at": when(row.closed_at),
             "route": self.route,
             "action": self.action,
             "model": self.model,
@@ -236,9 +236,12 @@ def _around(period: str | None) -> tuple[int | None, int | None]:
 def _slots(text: object) -> tuple[Slot, ...]:
     try:
         return tuple([Slot(scope, period) for scope, period in json.loads(str(text))])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return ()
 
 
-def _time(micros: object) -> str | None:
-    return time_from_micros(micros).isoformat() if type(micros) is int else None
+def when(micros: object) -> str | None:
+    """Return a time of the ledger as ISO text; None where there is none, or none that can be."""
+    if isinstance(micros, int) and is_time(micros):
+        return time_from_micros(micros).isoformat()
+    return None

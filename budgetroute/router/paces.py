@@ -15,7 +15,7 @@ from budgetroute.router.keeping import kept, recalled
 from budgetroute.router.periods import period_of
 from budgetroute.router.solver import Prospect, Solver
 from budgetroute.router.traffic import Traffic
-from budgetroute.units import time_from_micros
+from budgetroute.units import is_time, time_from_micros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,6 @@ _FIRST_HOUR = 12  # buckets
 _DAY = 86_400_000_000
 _READ_AGAIN_US = 1_000_000
 _ENCODER = msgspec.json.Encoder()
-_LATEST = 10**16  # microseconds since 1970: the year 2286
 _DECODER = msgspec.json.Decoder(PacingPlan)
 
 
@@ -375,7 +374,7 @@ def _say_if_moved(plan: PacingPlan | None, view: PaceView) -> None:
 def _plan_from(value: str) -> PacingPlan | None:
     what = "the kept shadow price cannot be read, pacing starts over"
     plan = recalled(_DECODER, value, what=what)
-    if plan is not None and not all(0 <= at <= _LATEST for at in (plan.made_at, plan.born)):
+    if plan is not None and not (is_time(plan.made_at) and is_time(plan.born)):
         logger.warning("%s: its times lie beyond all bounds", what)
         return None
     return plan

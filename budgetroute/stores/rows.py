@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from budgetroute.records import Attempt, AttemptState, Balance, Entry, Slot
 from budgetroute.stores.messages import StrangeContentError
+from budgetroute.units import is_time
 
 if TYPE_CHECKING:
     import sqlite3
@@ -217,6 +218,8 @@ def _entries(found: Iterable[Sequence[Any]]) -> tuple[Entry, ...]:
 
 def _entry(values: Sequence[Any]) -> Entry:
     attempt, decision, at, closed_at, state, worst, expected, amount, slots, *rest = values
+    if not (is_time(at) and (closed_at is None or is_time(closed_at))):
+        raise _strange("a time that no calendar has")
     return Entry(
         attempt,
         decision,
