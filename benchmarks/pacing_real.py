@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from harness import Figure, at_least, at_most, exactly, report, say
 from real_optimum import Day
 from real_outcomes import has_outcomes
-from real_run import OURS, ROUTED, TEXTBOOK, UNIFORM, evenly, routed, world
+from real_run import OURS, ROUTED, TEXTBOOK, UNROUTED, routed, unrouted, world
 from series import no_data, read_series
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def work(task: Task) -> tuple[Task, list[Score]]:
     """Run a task and hold its days against the yardsticks."""
     here = world(task.folder, swapped=task.swapped, quick=task.quick)
     budget = here.grid(task.places)[task.place]
-    if task.row == UNIFORM:
-        results = evenly(here, budget)
+    if task.row in UNROUTED:
+        results = unrouted(here, budget, UNROUTED[task.row])
     else:
         results = routed(here, budget, ROUTED[task.row](here))
     costs, rewards = here.costs, here.rewards
@@ -148,7 +148,7 @@ def show(cells: Cells, budgets: Sequence[float]) -> None:
     """Print a table of rows and one of days for each budget."""
     for place, budget in enumerate(budgets):
         print(f"\n${budget:.2f} a day, days after the first")
-        rows = [(row, cells[row, place]) for row in (*ROUTED, UNIFORM)]
+        rows = [(row, cells[row, place]) for row in (*ROUTED, *UNROUTED)]
         table([(row, later(scores)) for row, scores in rows])
         print(f"\n${budget:.2f} a day, {OURS}, by day, both halves")
         days = sorted({score.day for score in rows[0][1]})
@@ -217,9 +217,9 @@ def main() -> int:
         return no_data(told.data, "real outcomes and arrivals")
     listed = [
         Task(told.data, swapped, told.quick, row, place, told.budgets)
-        for row in (*ROUTED, UNIFORM)
+        for row in (*ROUTED, *UNROUTED)
         for place in range(told.budgets)
-        for swapped in ((False,) if told.quick or row not in {OURS, UNIFORM} else (False, True))
+        for swapped in ((False,) if told.quick or row != OURS else (False, True))
     ]
     cells = collect(listed)
     budgets = world(told.data, swapped=False, quick=told.quick).grid(told.budgets)

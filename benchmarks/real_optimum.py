@@ -92,10 +92,3 @@ class Day:
     def single(self, dollars: float) -> float:
         """Return the reward of the best action that these dollars buy for everything."""
         return max((r for c, r in self._whole() if c <= dollars), default=0.0)
-
-
-def uniform(half: Half, drawn: Ints, action: int, budget: float) -> tuple[float, float]:
-    """Send everything to one action until a call does not fit; return (reward, dollars)."""
-    spent = np.cumsum(half.costs[drawn, action])
-    sent = int(np.searchsorted(spent, budget, side="right"))
-    return float(half.scores[drawn[:sent], action].sum()), float(spent[sent - 1] if sent else 0.0)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from real_optimum import uniform
 from real_outcomes import TASKS, read_outcomes
 from series import read_series
 from workload import DAY_S
@@ -216,7 +215,7 @@ def configuration(world: World, budget: float, pacing: str) -> str:
     return "\n".join([head, pacing, *models, ""])
 
 
-OURS, TEXTBOOK, UNIFORM = "solve", "dual, textbook", "uniform, then stop"
+OURS, TEXTBOOK = "solve", "dual, textbook"
 
 
 def textbook(world: World) -> str:
@@ -247,19 +246,46 @@ ROUTED: dict[str, Callable[[World], str]] = {
     OURS: lambda _: "",
     "dual, multiplicative": lambda _: '[pacing]\npacer = "dual"\n',
     TEXTBOOK: textbook,
-    "greedy, then floor": lambda _: '[pacing]\npacer = "fixed"\ninitial_lambda = 0.0\n',
 }
 
 
-def evenly(world: World, budget: float) -> list[Result]:
-    """Send everything to the action that the curves say fits a mean day best, then stop."""
+def evenly(world: World, drawn: Ints, budget: float) -> Ints:
+    """Return for each request the action that the curves say fits a mean day best."""
     shares = np.array([world.profile.types[name].share for name in TASKS])
     costs, rewards = world.volume * shares @ world.costs, shares @ world.rewards
-    action = int(np.where(costs <= budget, rewards, -1.0).argmax())
+    return np.full(drawn.size, np.where(costs <= budget, rewards, -1.0).argmax())
+
+
+def greedily(world: World, drawn: Ints, budget: float) -> Ints:
+    """Return the best action for each request, then the cheapest.
+
+    It is told the moment from which on nothing but the cheapest can be paid till midnight.
+    """
+    kinds, costs = world.half.kinds[drawn], world.half.costs
+    best, floor = world.rewards.argmax(axis=1)[kinds], world.costs.argmin(axis=1)[kinds]
+    dear, cheap = np.cumsum(costs[drawn, best]), np.cumsum(costs[drawn, floor])
+    fits = dear + cheap[-1] - cheap <= budget
+    return np.where(np.arange(drawn.size) < np.count_nonzero(fits), best, floor)
+
+
+UNROUTED: dict[str, Callable[[World, Ints, float], Ints]] = {
+    "uniform, then stop": evenly,
+    "greedy, then floor": greedily,
+}
+
+
+def unrouted(
+    world: World, budget: float, plan: Callable[[World, Ints, float], Ints]
+) -> list[Result]:
+    """Send each day's requests to planned actions until a bill does not fit, then stop."""
     results = []
+    half = world.half
     for times, drawn in zip(world.times, world.drawn, strict=True):
-        reward, spend = uniform(world.half, drawn, action, budget)
-        hour = drawn[times < HOUR_S]
-        early = min(budget, float(world.half.costs[hour, action].sum()))
-        results.append(Result(budget, drawn.size, spend, spend, reward, 0, early))
+        actions = plan(world, drawn, budget)
+        bills = half.costs[drawn, actions]
+        paid = np.cumsum(bills) <= budget
+        spend, early = float(bills[paid].sum()), float(bills[paid & (times < HOUR_S)].sum())
+        reward = float(half.scores[drawn, actions][paid].sum())
+        rejected = int(np.count_nonzero(~paid))
+        results.append(Result(budget, drawn.size, spend, spend, reward, rejected, early))
     return results
