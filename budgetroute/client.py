@@ -110,7 +110,7 @@ def completion(  # noqa: PLR0913 - litellm's call and what a route can be told
 
     backend = LiteLLMBackend()
     if is_off(router):
-        return backend.complete(**_untouched(messages, model, timeout, extra))
+        return backend.untouched(**_untouched(messages, model, timeout, extra))
     ordered = partial(
         _order, model=model, extra=extra,
         route=route, prompt_type=prompt_type, floor=floor, require=require, providers=providers,
@@ -119,7 +119,7 @@ def completion(  # noqa: PLR0913 - litellm's call and what a route can be told
     if (router or default_router()).is_shadow:
         watched, sent = _watched(ordered, _untouched(messages, model, timeout, extra))
         with watched as flight:
-            return _settled(flight, backend.complete(**sent))
+            return _settled(flight, backend.untouched(**sent))
     order = ordered(messages)
     with order.started() as course:
         for attempt in _retrying(course):
@@ -153,7 +153,7 @@ async def acompletion(  # noqa: PLR0913 - litellm's call and what a route can be
 
     backend = LiteLLMBackend()
     if is_off(router):
-        return await backend.acomplete(**_untouched(messages, model, timeout, extra))
+        return await backend.auntouched(**_untouched(messages, model, timeout, extra))
     ordered = partial(
         _order, model=model, extra=extra,
         route=route, prompt_type=prompt_type, floor=floor, require=require, providers=providers,
@@ -162,7 +162,7 @@ async def acompletion(  # noqa: PLR0913 - litellm's call and what a route can be
     if (router or default_router()).is_shadow:
         watched, sent = _watched(ordered, _untouched(messages, model, timeout, extra))
         with watched as flight:
-            return _settled(flight, await backend.acomplete(**sent))
+            return _settled(flight, await backend.auntouched(**sent))
     order = ordered(messages)
     with order.started() as course:
         async for attempt in _aretrying(course):
@@ -189,7 +189,8 @@ def _untouched(
         )
     if not isinstance(messages, str | Mapping):  # an iterator is read once here
         messages = list(messages)
-    return {**extra, "messages": messages, "model": model, "timeout": timeout}
+    limit = {} if timeout is None else {"timeout": timeout}
+    return {**extra, "messages": messages, "model": model, **limit}
 
 
 def _watched(
@@ -281,7 +282,13 @@ def _baseline(said: Said, router: Router) -> Action | None:
     cap = said.cap or usual_cap(router, said.model)
     if cap is None:
         return None
-    return Action(said.model, cap, reasoning_effort=said.reasoning_effort)
+    return Action(
+        said.model,
+        cap,
+        reasoning_effort=said.reasoning_effort,
+        temperature=said.temperature,
+        n=said.n or 1,
+    )
 
 
 def _retrying(course: Attempts) -> Retrying:

@@ -52,9 +52,25 @@ class LiteLLMBackend:
     async def acomplete(self, **kwargs: Any) -> Any:  # noqa: ANN401 - see complete
         """Do what `complete` does, awaited; the import of the first call runs in a thread."""
         request = _one_request(kwargs)
+        await self._aload()
+        return await self.load().acompletion(**request)
+
+    def untouched(self, **kwargs: Any) -> Any:  # noqa: ANN401 - see complete
+        """Do what litellm does with what was passed, its own retries and substitutes included.
+
+        Raises:
+            ConfigError: litellm must not be used.
+        """
+        return self.load().completion(**kwargs)
+
+    async def auntouched(self, **kwargs: Any) -> Any:  # noqa: ANN401 - see complete
+        """Do what `untouched` does, awaited; the import of the first call runs in a thread."""
+        await self._aload()
+        return await self.load().acompletion(**kwargs)
+
+    async def _aload(self) -> None:
         if self._litellm is None:
             await asyncio.to_thread(self.load)
-        return await self.load().acompletion(**request)
 
 
 def _one_request(kwargs: Mapping[str, Any]) -> dict[str, Any]:

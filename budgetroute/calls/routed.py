@@ -55,6 +55,8 @@ def _synchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any]
         flight, sent_args, sent = _take_off(carrier, args, kwargs)
         if flight is None:
             return (carrier.options.straight or fn)(*sent_args, **sent)
+        if flight.router.is_shadow:
+            return _flown(flight, carrier.options.straight or fn, sent_args, sent)
         if carrier.options.attempts == 1:
             return _flown(flight, fn, sent_args, sent)
         for attempt in retrying(carrier.options.attempts):
@@ -73,6 +75,8 @@ def _asynchronous(fn: Callable[..., Any], carrier: Carrier) -> Callable[..., Any
         flight, sent_args, sent = _take_off(carrier, args, kwargs)
         if flight is None:
             return await (carrier.options.straight or fn)(*sent_args, **sent)
+        if flight.router.is_shadow:
+            return await _aflown(flight, carrier.options.straight or fn, sent_args, sent)
         if carrier.options.attempts == 1:
             return await _aflown(flight, fn, sent_args, sent)
         async for attempt in aretrying(carrier.options.attempts):

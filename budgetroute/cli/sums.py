@@ -8,6 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from budgetroute.cli.lines import lines
+from budgetroute.router.shadow import KEY_PREFIX
 from budgetroute.units import usd_from_pico
 
 if TYPE_CHECKING:
@@ -75,12 +76,14 @@ class Summed:
 
 
 def summed(ledger: Ledger, wanted: Wanted, by: By) -> Summed:
-    """Add up what was asked for."""
+    """Add up what was asked for; of all apps together what was really spent, no virtual money."""
     if by in _CALENDAR and not wanted.is_narrow and wanted.app is not None:
         return _from_sums(ledger.sums(), app=wanted.app, by=by)
     groups, total = defaultdict[str, Group](Group), Group()
     for line in lines(ledger, wanted):
         if line.row.state == "released" or not _is_sound(line):
+            continue
+        if wanted.app is None and _is_virtual(line):
             continue
         for name in _names(line, by, wanted):
             _count(groups[name], line)
@@ -136,6 +139,11 @@ def _count(group: Group, line: Line) -> None:
 def _is_sound(line: Line) -> bool:
     """Say whether an attempt's amounts can be added up; `verify` tells of those that cannot."""
     return type(line.row.amount) is int
+
+
+def _is_virtual(line: Line) -> bool:
+    """Say whether an attempt is what mode `on` would have made, beside the real one."""
+    return bool(line.slots) and line.slots[0].scope.startswith(KEY_PREFIX)
 
 
 def _sorted(groups: dict[str, Group], by: By) -> dict[str, Group]:

@@ -65,7 +65,8 @@ def billed(
     total, key, seconds = 0, price.key, ended.seconds
     for usage in usages:
         amount = billing.bill(price, usage, at=ended.at, seconds=seconds)
-        seconds = None if seconds is None else 0.0  # the time is that of all of them
+        if seconds is not None and not usage.from_cache:  # the time is that of all of them
+            seconds = 0.0
         if usage.model and not fixed and not same_model(model, usage.model):
             other = _other(usage.model, asked=model, facts=facts)
             theirs = 0 if other is None else billing.bill(other, usage, at=ended.at)

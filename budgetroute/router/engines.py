@@ -108,8 +108,11 @@ class Engines:
         """Note the beginning of an attempt, if its engine is paid by time."""
         if self._equipment.facts(decision.model).price.second is not None:
             micros = micros_from_time(at)
-            until = lease_end(micros, request.timeout_s)
+            until = lease_end(micros, self._timeout(request))
             self._time.begin(decision.model, f"{decision.id}#{attempt}", at=micros, until=until)
+
+    def _timeout(self, request: Request) -> float | None:
+        return self._equipment.lane(request.route).completed(request).timeout_s
 
     def end(self, decision: Decision, attempt: int, *, is_known: bool = False) -> Ended:
         """Return what a price may want to know of the end of an attempt.

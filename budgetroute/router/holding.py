@@ -85,6 +85,7 @@ def hold_again(router: Router, decision: Decision, request: Request, *, attempt:
         BudgetExceeded: it does not fit.
     """
     at, cash = micros_from_time(router.store.now()), router.cash
+    request = router.equipment.lane(request.route).completed(request)
     applied = cash.applied(at, request)
     hardened = cash.hardened(applied) if decision.degraded else None
     limits = hardened or cash.limits(applied)

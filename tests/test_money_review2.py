@@ -1,0 +1,190 @@
+"""The seams between features read by an auditor: what one part does to the money of another."""
+
+import openai
+import pytest
+from cli_support import STORE, cli_at
+from helpers.world import MODELS, asked
+from http_support import (
+    BIG,
+    HELLO,
+    MINI,
+    NOON,
+    day,
+    litellm_at_work,
+    make_router,
+    openai_client,
+)
+
+import budgetroute
+from budgetroute import Router, completion, last_decision, wrap
+from budgetroute.errors import StoreError
+from budgetroute.records import Price, Rates, Usage
+from budgetroute.router.bills import Ended, billed
+from budgetroute.testing import ScriptedServer, ok, status
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # litellm's own: see litellm_at_work
+
+OPENAI_ONLY = '[routes.completion]\nproviders = ["openai"]\n'
+SOON = {"retry_after_ms": "1"}
+
+
+@pytest.fixture
+def server():
+    with ScriptedServer() as running:
+        yield running
+
+
+@pytest.fixture
+def router(tmp_path):
+    return make_router(tmp_path, more=OPENAI_ONLY)
+
+
+@pytest.fixture
+def shadow(router):
+    file = router.config.source
+    file.write_text('mode = "shadow"\n' + file.read_text())
+    return Router.from_config(file, store=router.store)
+
+
+@pytest.fixture(scope="module")
+def loop():
+    with litellm_at_work() as (_, running):
+        yield running
+
+
+@pytest.mark.usefixtures("loop")
+class TestSampledBaseline:
+    """`completion(n=3)` without us asks for three answers, so that is the baseline."""
+
+    def call(self, server, router, **passed):
+        settings = {"api_base": server.base_url, "api_key": "none", "router": router}
+        return completion(HELLO, model=BIG, max_tokens=256, **settings, **passed)
+
+    def test_shadow_mode_holds_every_answer(self, server, shadow):
+        """What is held for the baseline covers all that is sent, and the real bill is the virtual one."""
+        self.call(server, shadow, n=3, temperature=0.7)
+        decision = last_decision()
+        assert (decision.action.n, decision.action.temperature) == (3, 0.7)
+        assert decision.chosen.worst == decision.shadowed.chosen.worst
+        assert shadow.status().virtual.spent_usd == shadow.status().spent_usd
+
+    def test_savings_compare_like_with_like(self, server, router):
+        """The same action for the same answers saves nothing."""
+        self.call(server, router, n=3)
+        assert router.status().savings.saved_usd == pytest.approx(0.0)
+
+
+class TestShadowRetries:
+    """Shadow mode changes nothing: a client's retries are its own, whatever our ledger does."""
+
+    def test_a_lost_ledger_fails_no_retry(self, server, shadow, monkeypatch):
+        """The first attempt is held; that a second could not be must not reach the caller."""
+        reserve = shadow.store.reserve
+
+        def once(ask):
+            if ask.attempt.endswith("#2"):
+                raise StoreError("no ledger")
+            return reserve(ask)
+
+        monkeypatch.setattr(shadow.store, "reserve", once)
+        server.then(status(500, **SOON), ok())
+        with openai_client(server, max_retries=1) as client:
+            assert wrap(client, router=shadow).chat.completions.create(model=MINI, messages=HELLO)
+        assert len(server.requests) == 2
+
+    def test_the_sdk_decides_what_is_tried_again(self, server, shadow):
+        """What its provider tells the SDK not to repeat is not repeated, as mode `on` would."""
+        server.then(status(429, retry_after=0, x_should_retry="false"), ok())
+        with openai_client(server, max_retries=1) as client, pytest.raises(openai.RateLimitError):
+            wrap(client, router=shadow).chat.completions.create(model=MINI, messages=HELLO)
+        assert len(server.requests) == 1
+        assert (day(shadow).settled, shadow.status().held_usd) == (0, 0.0)
+
+
+class TestUntouchedCompletion:
+    """Off and in shadow mode, litellm gets what was passed, its own retries too."""
+
+    @pytest.fixture(params=["off", "shadow"])
+    def idle(self, request, router, monkeypatch):
+        monkeypatch.setenv("BUDGETROUTE_MODE", request.param)
+        return Router.from_config(router.config.source, store=router.store)
+
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_the_callers_retries(self, server, idle, loop, is_async):
+        """`num_retries=` is litellm's, and is sent to it."""
+        server.then(status(500, **SOON), ok())
+        passed = {"api_base": server.base_url, "api_key": "none", "router": idle}
+        passed |= {"model": f"openai/{MINI}", "max_retries": 1}
+        if is_async:
+            answer = loop.run_until_complete(budgetroute.acompletion(HELLO, **passed))
+        else:
+            answer = completion(HELLO, **passed)
+        assert answer.choices[0].message.content == "ok"
+        assert len(server.requests) == 2
+
+    def test_substitutes_are_not_refused(self, server, idle):
+        """What mode `on` refuses passes: nothing is held that it could exceed."""
+        passed = {"api_base": server.base_url, "api_key": "none", "router": idle}
+        completion(HELLO, model=f"openai/{MINI}", fallbacks=[f"openai/{BIG}"], **passed)
+        assert server.requests[0]["model"] == MINI
+
+
+class TestEngineTime:
+    ENGINE = MODELS.replace(
+        "price = { input = 0.1, output = 0.4 }",
+        "price = { gpu_hour = 3.6, tokens_per_second = 60 }",
+    )
+    LONG = "[routes.answer]\ntimeout_s = 3600\n"
+    SECOND = 10**9  # pico-dollars, at $3.60 an hour
+
+    def engine(self, world):
+        return world.router(models=self.ENGINE, more=self.LONG, budget="daily_usd = 1000.0")
+
+    def request(self):
+        from budgetroute.records import Pins
+
+        return asked(pins=Pins(model="small", max_tokens=256))
+
+    @pytest.mark.parametrize("again", [False, True])
+    def test_a_long_call_shares_to_its_end(self, world, again):
+        """With the route's own hour a call of half an hour is not given up after a quarter."""
+        router = self.engine(world)
+        first, second = (router.decide(self.request()) for _ in range(2))
+        attempt = 1
+        if again:
+            router.release(first)
+            router.release(second)
+            attempt = 2
+            first = router.again(first, self.request(), attempt=2)
+            second = router.again(second, self.request(), attempt=2)
+        world.pass_time(minutes=30)
+        usage = [Usage(10, 10)]
+        bills = [router.settle(d, usage, attempt=attempt).amount for d in (first, second)]
+        assert sum(bills) == 1800 * self.SECOND
+
+    def test_the_hold_of_a_retry_lasts_as_long_as_the_first(self, world):
+        """Half an hour later neither of them was given up."""
+        router = self.engine(world)
+        decision = router.decide(self.request())
+        router.again(decision, self.request(), attempt=2)
+        world.pass_time(minutes=30)
+        assert world.store.sweep(int(world.clock.at.timestamp() * 10**6)) == 0
+
+    def test_a_cached_answer_takes_no_time_from_the_next(self):
+        """Of two answers, one out of a cache on this side, the other pays the engine's time."""
+        price = Price("engine", Rates(0, 0), source="time", second=10**15)
+        cached, made = Usage(10, 10, from_cache=True), Usage(10, 10)
+        for usages in ([cached, made], [made, cached]):
+            total, _ = billed(
+                usages, model="engine", price=price, fixed=True, facts=None, ended=Ended(NOON, 7.0)
+            )
+            assert total == 7 * self.SECOND
+
+
+def test_virtual_money_is_no_spending_of_any_app(disk_world):
+    """Over all apps a call of shadow mode counts once: what was sent, not what `on` would send."""
+    router = disk_world.router(top='mode = "shadow"', more=STORE)
+    router.settle(router.decide(asked()), [Usage(200, 100)])
+    total = cli_at(disk_world, "ledger", "sum", "--all-apps", "--json").json["total"]
+    assert total["calls"] == 1
+    assert total["spent_usd"] == pytest.approx(router.status().spent_usd)
