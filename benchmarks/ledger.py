@@ -48,6 +48,7 @@ class Race:
     Attributes:
         spans: milliseconds of each reserve + settle, sorted.
         rate: of them in a second, all processes together.
+        cpu_us: CPU time of each: it is steadier than the clock where others use the machine.
         granted: how many were granted.
         highest: settled + held, the highest that any of them was shown.
         sums: the day's sums afterwards.
@@ -57,6 +58,7 @@ class Race:
 
     spans: list[float]
     rate: float
+    cpu_us: float
     granted: int
     highest: int
     sums: Balance
@@ -85,6 +87,7 @@ def race(processes: int, calls: int, *, limit: int = 10**15) -> Race:
         return Race(
             spans,
             rate=len(spans) / (max(each["end"] for each in seen) - begin),
+            cpu_us=sum(each["cpu"] for each in seen) / len(spans) * 1e6,
             granted=sum(each["granted"] for each in seen),
             highest=max(each["highest"] for each in seen),
             sums=sums,
@@ -98,6 +101,7 @@ def run(lab: Lab, name: str, *, calls: int, begin: float) -> None:
     store, spans, granted, highest = lab.store(), [], 0, 0
     store.snapshot([slot()])
     time.sleep(max(0.0, begin - time.time()))
+    cpu = time.process_time()
     for number in range(calls):
         ask = replace(asked(f"{name}{number:012x}#1", at=AT, limit=lab.limit), record=DECIDED)
         begun = time.perf_counter()
@@ -107,9 +111,9 @@ def run(lab: Lab, name: str, *, calls: int, begin: float) -> None:
             granted += 1
             highest = max(highest, answer.balances[0].settled + answer.balances[0].held)
         spans.append((time.perf_counter() - begun) * 1000)
-    end = time.time()
+    end, cpu = time.time(), time.process_time() - cpu
     store.close()
-    seen = {"spans": spans, "end": end, "granted": granted, "highest": highest}
+    seen = {"spans": spans, "end": end, "cpu": cpu, "granted": granted, "highest": highest}
     (lab.root / f"{name}.seen").write_text(json.dumps(seen))
 
 
@@ -119,12 +123,16 @@ def bare(processes: int, calls: int) -> list[Figure]:
     what = f"reserve+settle, {processes} process{'es' * (processes > 1)}"
     wrong = abs(done.sums.calls - processes * calls)
     wrong += done.sums.settled != AMOUNT * processes * calls or not done.is_true
-    return [
+    figures = [
         Figure(what, done.rate, "/s"),
         Figure(f"{what}, p50", done.at(0.5), "ms"),
         Figure(f"{what}, p99", done.at(0.99), "ms"),
+        Figure(f"{what}, CPU of each", done.cpu_us, "us"),
         exactly(f"{what}, lost or doubled", wrong, "", 0),
     ]
+    if processes == PROCESSES[-1]:
+        figures.append(Figure("bytes of an attempt on disk", done.row_bytes, "B"))
+    return figures
 
 
 def capped(processes: int, calls: int) -> list[Figure]:

@@ -163,9 +163,11 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _connected(path: Path, how: str) -> sqlite3.Connection:
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?{how}", uri=True, timeout=_TIMEOUT_S, isolation_level=None
     )
+    connection.execute("PRAGMA trusted_schema = OFF")  # a file may be of somebody else's making
+    return connection
 
 
 def _refuse_strangers(connection: sqlite3.Connection, path: Path) -> None:

@@ -44,13 +44,9 @@ _ADVICE = {
     sqlite3.SQLITE_PERM: "this user may not open it; set [store] path to another folder",
     sqlite3.SQLITE_IOERR: "the disk failed to read or write it; see the system's log",
 }
-_YIELDS = 16
-"""Tries in which a waiter only lets others run: a transaction is shorter than the least sleep."""
-_LEAST_PAUSE_S, _LONGEST_PAUSE_S = 0.0001, 0.01
-_SHARE = 1 / 8
-"""Of the time waited so far, a waiter sleeps this much more: 200 that poll at a fixed pace would keep
-the one that holds the lock from running."""
-_let_others_run = getattr(os, "sched_yield", None) or (lambda: time.sleep(0))
+_AT_ONCE = 8
+"""Tries without a pause: a transaction of another process is shorter than the least sleep."""
+_LEAST_PAUSE_S = 0.0001
 _inherited: list[sqlite3.Connection] = []
 
 
@@ -152,11 +148,17 @@ def patiently(operation: Callable[[], T], *, patience_s: float, path: Path) -> T
             if now - begun >= patience_s:
                 raise locked_out(path, patience_s) from err
         tries += 1
-        if tries <= _YIELDS:
-            _let_others_run()
-        else:
-            pause = max(_LEAST_PAUSE_S, (now - begun) * _SHARE)
-            time.sleep(min(pause, _LONGEST_PAUSE_S) * _jitter())
+        if tries > _AT_ONCE:
+            time.sleep(_pause_after(now - begun) * _jitter())
+
+
+def _pause_after(waited_s: float) -> float:
+    """Return how long to sleep before the next try, in seconds.
+
+    A share of what was waited so far: 200 waiters that poll at a fixed pace keep the one that holds
+    the lock from running. Short for as long as a few busy processes make each other wait.
+    """
+    return max(_LEAST_PAUSE_S, min(waited_s / 8, 0.002), waited_s / 50)
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
