@@ -24,6 +24,9 @@ FIT_PARAMETERS = 3
 VARIANCE_FLOOR = 0.02
 """Least variance of one graded answer: a cell with 5 of 5 right is not certain."""
 
+FADE = 1.5
+"""In log cap: how far below the smallest profiled cap an answer still has a chance."""
+
 CERTAINTY: tuple[CellSource, ...] = ("measured", "interpolated", "pooled", "like", "prior")
 """Where a cell can come from, surest first."""
 
@@ -238,6 +241,32 @@ def interpolate_cap(cells_by_cap: Mapping[int, Cell], cap: int) -> Cell | None:
     above = min(profiled for profiled in cells_by_cap if profiled > cap)
     share = math.log(cap / below) / math.log(above / below)
     return _between(cells_by_cap[below], cells_by_cap[above], share=share, cap=cap)
+
+
+def stretched(cells_by_cap: Mapping[int, Cell], cap: int, log_factor: float) -> Cell | None:
+    """Return the cell at a cap for prompts whose answers are exp(log_factor) times as long.
+
+    What such answers lose at cap m, others lose at m / factor. Below the smallest profiled cap the
+    reward falls in log cap to nothing at a fifth of it, unless nothing is cut there.
+
+    >>> from budgetroute.records import Cell
+    >>> curve = {256: Cell(50, 0.4, 0.07, 200.0), 1024: Cell(50, 0.6, 0.07, 300.0)}
+    >>> longer = stretched(curve, 1024, math.log(2))
+    >>> round(longer.reward, 3), longer.output_mean
+    (0.5, 500.0)
+    """
+    if not cells_by_cap:
+        return None
+    factor, least = math.exp(log_factor), min(cells_by_cap)
+    place = max(1.0, cap / factor)
+    cell = interpolate_cap(cells_by_cap, max(least, round(place)))
+    if cell is None:
+        return None
+    lost = min(1.0, max(0.0, math.log(least / place)) / FADE) if cell.cut != 0.0 else 0.0
+    output = min(cell.output_mean, place) if lost else cell.output_mean
+    return replace(
+        cell, reward=cell.reward * (1.0 - lost), output_mean=min(output * factor, float(cap))
+    )
 
 
 def _between(low: Cell, high: Cell, *, share: float, cap: int) -> Cell:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from budgetroute.protocols import Classifier
-    from budgetroute.records import Request
+    from budgetroute.records import Guess, Request
 
 __all__ = ["Chain", "tempered"]
 
@@ -72,6 +72,17 @@ class Chain:
             if (answer := part.classify(request)) is not None:
                 return self._fitted(answer[0]), answer[1]
         return ((GENERAL, 1.0),), GENERAL
+
+    def guess(self, request: Request) -> Guess | None:
+        """Return what a text model guesses of this prompt beyond its type; None where none does.
+
+        A part that can has a method `guess(request)`.
+        """
+        for part in self.parts:
+            ask = getattr(part, "guess", None)
+            if ask is not None and (found := ask(request)) is not None:
+                return found  # type: ignore[no-any-return]
+        return None
 
     def _known(self, name: str, who: str) -> str:
         if name in self.types:

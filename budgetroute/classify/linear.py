@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from budgetroute import files
+from budgetroute.classify.residual import RESIDUAL_ARRAYS, VERSION, Residual
 from budgetroute.errors import ProfileError
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from budgetroute.records import Request
+    from budgetroute.records import Guess, Request
+
+    Found = tuple[NDArray[Any], NDArray[Any]]
 
 __all__ = ["FORMAT", "LinearClassifier", "prepared"]
 
@@ -83,7 +86,8 @@ class LinearClassifier:
 
     Args:
         arrays: `terms` (UTF-8 bytes, separated by tabs), `idf` (terms), `coef` (terms × classes),
-            `intercept` (classes) and `meta` (JSON as bytes: `format`, `classes`, `sublinear`, …).
+            `intercept` (classes) and `meta` (JSON as bytes: `format`, `classes`, `sublinear`, …);
+            with `residual` in `meta` also the arrays of a `Residual`.
         source: what errors call the model.
 
     Raises:
@@ -102,9 +106,12 @@ class LinearClassifier:
         self._wordless = frozenset(row for name, row in self._index.items() if _is_wordless(name))
         if len(self._index) < len(names):
             raise ProfileError(f"classifier {source}: a term stands twice.")
-        self._idf = np.ascontiguousarray(arrays["idf"], dtype=np.float64)
+        self.idf = np.ascontiguousarray(arrays["idf"], dtype=np.float64)
         self._coef = np.ascontiguousarray(arrays["coef"], dtype=np.float64)
         self._intercept = np.asarray(arrays["intercept"], dtype=np.float64)
+        self.residual = _residual_of(arrays, self.meta, source, (len(names), len(self.classes)))
+        self._last: tuple[str, list[int | None], Found | None, tuple[float, ...] | None] | None
+        self._last = None
 
     @classmethod
     def load(cls, path: str | Path, *, sha256: str | None = None) -> LinearClassifier:
@@ -133,11 +140,11 @@ class LinearClassifier:
 
     def features(self, text: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Return the rows of known terms and their TF-IDF, L2 norm 1; None without a known word."""
-        return self._weighed(self._rows(text))
+        return self._read(text)[1]
 
     def probabilities(self, text: str) -> tuple[float, ...] | None:
         """Return one probability per class, in the order of `classes`; None without a known word."""
-        return self._shares(self._rows(text))
+        return self._read(text)[2]
 
     def classify(self, request: Request) -> tuple[tuple[tuple[str, float], ...], str] | None:
         """Return every class with its probability, heaviest first; None for a foreign text.
@@ -145,17 +152,34 @@ class LinearClassifier:
         Foreign is a text of whose tokens fewer than half are known: none of 5,950 held-out English
         prompts is, while of German, French or Spanish sentences 0.1 to 0.45 are known.
         """
-        rows = self._rows(request.text)
-        shares = self._shares(rows) if _known_share(rows) >= FAMILIAR else None
-        if shares is None:
+        rows, _, shares = self._read(request.text)
+        if shares is None or _known_share(rows) < FAMILIAR:
             return None
         weights = zip(self.classes, shares, strict=True)
         return tuple(sorted(weights, key=lambda weight: -weight[1])), "linear"
 
+    def guess(self, request: Request) -> Guess | None:
+        """Return what this prompt adds to its type; None without a residual and for a foreign text."""
+        if self.residual is None:
+            return None
+        rows, found, shares = self._read(request.text)
+        if found is None or shares is None or _known_share(rows) < FAMILIAR:
+            return None
+        return self.residual.guess(request.text, found, shares)
+
+    def _read(self, text: str) -> tuple[list[int | None], Found | None, tuple[float, ...] | None]:
+        """Return a text's rows, features and shares, kept until another text is asked about."""
+        last = self._last
+        if last is None or last[0] is not text:
+            rows = self._rows(text)
+            found = self._weighed(rows)
+            last = self._last = (text, rows, found, self._shares(found))
+        return last[1:]
+
     def _rows(self, text: str) -> list[int | None]:
         return list(map(self._index.get, terms(prepared(text))))
 
-    def _weighed(self, rows: list[int | None]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    def _weighed(self, rows: list[int | None]) -> Found | None:
         import numpy as np
 
         counts = Counter(row for row in rows if row is not None)
@@ -165,13 +189,12 @@ class LinearClassifier:
         values = np.fromiter(counts.values(), np.float64, len(counts))
         if self._sublinear:
             values = np.log(values) + 1.0
-        values *= self._idf[ids]
+        values *= self.idf[ids]
         return ids, values / math.sqrt(values @ values)
 
-    def _shares(self, rows: list[int | None]) -> tuple[float, ...] | None:
+    def _shares(self, found: Found | None) -> tuple[float, ...] | None:
         import numpy as np
 
-        found = self._weighed(rows)
         if found is None:
             return None
         ids, values = found
@@ -202,7 +225,7 @@ def _read_arrays(raw: bytes, source: str) -> dict[str, NDArray[Any]]:
                 f"classifier {source}: unpacks to {unpacked:,} bytes; at most {MAX_BYTES:,} are read."
             )
         with np.load(io.BytesIO(raw), allow_pickle=False) as file:
-            return {name: file[name] for name in ARRAYS if name in file}
+            return {name: file[name] for name in (*ARRAYS, *RESIDUAL_ARRAYS) if name in file}
     except _UNREADABLE as err:
         raise ProfileError(
             f"classifier {source}: not an .npz of plain arrays ({err}); build it again with "
@@ -225,6 +248,25 @@ def _checked_meta(arrays: Mapping[str, NDArray[Any]], source: str) -> dict[str, 
     if not isinstance(meta.get("sublinear"), bool):
         raise ProfileError(f"classifier {source}: meta lacks sublinear = true or false.")
     return dict(meta)
+
+
+def _residual_of(
+    arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], source: str, sizes: tuple[int, int]
+) -> Residual | None:
+    said = meta.get("residual")
+    if said is None:
+        return None
+    version = said.get("version") if isinstance(said, dict) else None
+    if version != VERSION:
+        raise ProfileError(
+            f"classifier {source}: residual of version {version!r}, this package reads {VERSION}."
+        )
+    names = said.get("families")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ProfileError(
+            f"classifier {source}: residual families must be names, found {names!r}."
+        )
+    return Residual(arrays, names, terms=sizes[0], classes=sizes[1], source=source)
 
 
 def _texts(arrays: Mapping[str, NDArray[Any]], source: str) -> Any:  # noqa: ANN401 - whatever JSON says

@@ -79,6 +79,7 @@ class Decided(Struct, frozen=True):
     price: float | None = field(name="lambda", default=None)
     propensity: float = 1.0
     plan: tuple[float, float, float] | None = None
+    guess: tuple[float, float, float] | None = None
     floor: float | None = None
     fallback: str = ""
     after: str = ""

@@ -97,6 +97,10 @@ def _before(found: Story) -> Iterator[tuple[str, RenderableType]]:
             f"{figure(record.price)} per $: {worth(record.price)} then{_drawn(record)}"
             + _whose(record),
         )
+    if record.guess is not None:
+        times, least, most = record.guess
+        moved = f"R moves by {least:+.3f} to {most:+.3f}"
+        yield "Residual", f"beside its type, answers are expected ×{times:.2f} as long; {moved}"
     if (gamma := record.gamma.get(found.chosen or "")) is not None:
         yield (
             "γ",

@@ -133,6 +133,11 @@ class Story:
             "plan": None
             if record.plan is None
             else dict(zip(("lambda_low", "lambda_high", "share_low"), record.plan, strict=True)),
+            "guess": None
+            if record.guess is None
+            else dict(
+                zip(("times_as_long", "reward_least", "reward_most"), record.guess, strict=True)
+            ),
             "gamma": record.gamma.get(self.chosen or "", 1.0),
             "priced_by": record.priced_by,
             "floor": record.floor,

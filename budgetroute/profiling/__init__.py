@@ -1,12 +1,13 @@
 """The offline wing: graded answers in, the cells of a profile out.
 
 `tables` reads graded calls, `answers` groups them, `outcomes` turns them into curves over every cap,
-`pooling` predicts what was not measured, `fit` shrinks what was, `assembly` puts the profile together.
-`fit_profile` does all of it.
+`pooling` predicts what was not measured, `fit` and `additive` shrink what was, `assembly` puts the
+profile together. `fit_profile` does all of that. `residuals` finds what single prompts add.
 """
 
 from __future__ import annotations
 
+from budgetroute.profiling.additive import paired_noise, shrink_families, shrink_types
 from budgetroute.profiling.assembly import Evidence, Heading, assemble
 from budgetroute.profiling.build import (
     FitSettings,
@@ -49,6 +50,7 @@ from budgetroute.profiling.pooling import (
     logit,
     sigmoid,
 )
+from budgetroute.profiling.residuals import Graded, ResidualFit, fit_residual, with_residual
 from budgetroute.profiling.tables import Outcomes, outcomes_of, read_outcomes
 
 __all__ = [
@@ -60,12 +62,14 @@ __all__ = [
     "Evidence",
     "FitSettings",
     "Fitted",
+    "Graded",
     "Heading",
     "Lengths",
     "Observation",
     "Outcome",
     "Outcomes",
     "Prediction",
+    "ResidualFit",
     "Shape",
     "Switch",
     "Way",
@@ -77,6 +81,7 @@ __all__ = [
     "fit_effects",
     "fit_lengths",
     "fit_profile",
+    "fit_residual",
     "held_out_error",
     "hull_shares",
     "interval",
@@ -86,15 +91,19 @@ __all__ = [
     "mixed_reward",
     "monotone_caps",
     "outcomes_of",
+    "paired_noise",
     "plot_profile",
     "pulled",
     "read_outcomes",
     "shape_of",
     "shrink_cells",
+    "shrink_families",
+    "shrink_types",
     "shrink_ways",
     "sigmoid",
     "switches",
     "token_rates",
+    "with_residual",
     "with_reward",
     "with_tail",
 ]

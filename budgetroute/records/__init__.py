@@ -10,6 +10,7 @@ from budgetroute.records.decisions import (
     Request,
     Settlement,
 )
+from budgetroute.records.guesses import Guess
 from budgetroute.records.ledger import (
     Applied,
     Arrival,
@@ -54,6 +55,7 @@ __all__ = [
     "Failure",
     "Fees",
     "Grant",
+    "Guess",
     "Hours",
     "InputSize",
     "Limit",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from budgetroute.config import Config
-    from budgetroute.protocols import Clock, Observer, Store
+    from budgetroute.protocols import Classifier, Clock, Observer, Store
     from budgetroute.records import Price
 
 logger = logging.getLogger("budgetroute")
@@ -32,11 +32,12 @@ def assemble(
     overrides: Mapping[str, Any] | None = None,
     store: Store | None = None,
     clock: Clock | None = None,
+    classifiers: Sequence[Classifier] = (),
 ) -> tuple[Equipment, Store, Sequence[Observer]]:
     """Return a router's equipment, store and observers, all checked before the first call."""
     config = load_config(path, overrides=overrides)
     enable_from_env()
-    equipment = Equipment(config, price_book(config))
+    equipment = Equipment(config, price_book(config), classifiers=classifiers)
     equipment.table()
     for route in config.routes:
         equipment.lane(route)

@@ -144,7 +144,8 @@ class Chooser:
         eligible = lane.eligible(request, weights[0][0], self.quarantine.out(at))
         paces = self.paces.of(request)
         group = self._grouped(paces, request, sizing, weights[0][0], eligible.slate)
-        rank = partial(eligible.slate.rank, weights, sizing, floor=request.floor)
+        guess = lane.chain.guess(request)
+        rank = partial(eligible.slate.rank, weights, sizing, floor=request.floor, guess=guess)
         plans = [p.current(at, lambda calls: self._curves(lane, request, calls)) for p in paces]
         price, propensity, dearest = pacing.dearest(plans, draw)
         ranking = rank(price=price)
@@ -170,6 +171,7 @@ class Chooser:
             group=group,
             is_held_back=cold is not None,
             plan=plans[dearest],
+            guess=guess,
         )
 
     def _unheld(self, lane: Lane, request: Request, sizing: Sizing, draw: float) -> Pick:
@@ -177,11 +179,14 @@ class Chooser:
         eligible = lane.eligible(request, weights[0][0], self.quarantine.last_seen())
         plans = [plan for p in self.paces.seen(request) if (plan := p.last_seen()) is not None]
         price, propensity, _ = pacing.dearest(plans, draw) if plans else (CHEAPEST, 1.0, 0)
-        ranking = eligible.slate.rank(weights, sizing, price=price, floor=request.floor)
+        guess = lane.chain.guess(request)
+        ranking = eligible.slate.rank(
+            weights, sizing, price=price, floor=request.floor, guess=guess
+        )
         self._check(lane, request, ranking)
         return Pick(
             request, ranking, sizing, weights, by, price, propensity, plan_steps=0,
-            reasons=eligible.reasons, gated=eligible.gated, slate=eligible.slate,
+            reasons=eligible.reasons, gated=eligible.gated, slate=eligible.slate, guess=guess,
         )  # fmt: skip
 
     def _grouped(

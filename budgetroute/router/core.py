@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from budgetroute.protocols import Clock, Observer, Store
+    from budgetroute.protocols import Classifier, Clock, Observer, Store
     from budgetroute.records import CostSource
     from budgetroute.router.bills import Ended
     from budgetroute.router.equipment import Equipment
@@ -109,6 +109,7 @@ class Router:
         store: Store | None = None,
         clock: Clock | None = None,
         observers: Sequence[Observer] | None = None,
+        classifiers: Sequence[Classifier] = (),
     ) -> Router:
         """Build a router from budgetroute.toml, found as the documentation says if not named.
 
@@ -118,6 +119,7 @@ class Router:
             store: a store to use instead of the configured one.
             clock: a clock for the store that is opened; the machine's by default.
             observers: told instead of the debug log.
+            classifiers: asked after the rules and before the profile's text model.
 
         Raises:
             ConfigError: what is wrong in the configuration, where, and what to write.
@@ -126,7 +128,9 @@ class Router:
         """
         from budgetroute.router.assembly import assemble
 
-        equipment, opened, told = assemble(path, overrides=overrides, store=store, clock=clock)
+        equipment, opened, told = assemble(
+            path, overrides=overrides, store=store, clock=clock, classifiers=classifiers
+        )
         return cls(equipment, opened, observers=told if observers is None else observers)
 
     def decide(self, request: Request) -> Decision:

@@ -26,11 +26,15 @@ class Equipment:
     Args:
         config: the configuration.
         prices: prices and model cards, config's own prices included.
+        classifiers: the user's own, asked after the rules and before the profile's text model.
     """
 
-    def __init__(self, config: Config, prices: PriceSource) -> None:
+    def __init__(
+        self, config: Config, prices: PriceSource, *, classifiers: Sequence[Classifier] = ()
+    ) -> None:
         self.config = config
         self.prices = prices
+        self.classifiers = tuple(classifiers)
         self._profiles: dict[str, Profile] = {}
         self._tables: dict[str, Table] = {}
         self._models: dict[str, LinearClassifier | None] = {}
@@ -129,7 +133,7 @@ class Equipment:
         said = self.config.classify
         rules = Rules([rule_from_config(i, rule) for i, rule in enumerate(said.rules)])
         model = self._text_model(route)
-        parts: Sequence[Classifier] = [rules, *([model] if model else [])]
+        parts: Sequence[Classifier] = [rules, *self.classifiers, *([model] if model else [])]
         own = self.config.route(route).prompt_type
         return Chain(
             table.types,

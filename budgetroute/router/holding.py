@@ -124,7 +124,7 @@ def _stages(router: Router, pick: Pick, applied: Sequence[Applied]) -> Iterator[
     yield _Stage(_guarded(limits), pick.ranking.steps)
     floor, slate, cheapest = pick.request.floor, pick.slate, pick.ranking.steps
     if slate is not None:
-        rank = partial(slate.rank, pick.weights, pick.sizing, exhaustive=True)
+        rank = partial(slate.rank, pick.weights, pick.sizing, exhaustive=True, guess=pick.guess)
         yield _Stage(limits, rank(price=pick.price, floor=floor).steps)
         if floor is not None and not router.config.strict:
             yield _Stage(limits, rank(price=pick.price, floor=math.inf).steps)

@@ -266,7 +266,7 @@ def _resampled(rows: Sequence[Row], request: Request) -> Sequence[Row]:
             action = replace(action, temperature=temperature)
         if pins.n is not None or action.n == 1:
             action = replace(action, n=n)
-        made.setdefault(action, make_row(action, row.facts, row.cells))
+        made.setdefault(action, make_row(action, row.facts, row.cells, curve=row.curve))
     return list(made.values())
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import msgspec
 
     from budgetroute.pacing import PacingPlan
-    from budgetroute.records import Applied, Balance, Candidate, Request, Slot
+    from budgetroute.records import Applied, Balance, Candidate, Guess, Request, Slot
     from budgetroute.router.slate import Ranking, Sizing, Slate
     from budgetroute.units import Pico
 
@@ -42,6 +42,7 @@ class Pick:
         slate: what was ranked; None for a fallback.
         fallback: why routing failed, if it did.
         group: what the forecast counts the request as: route, type, size, pins.
+        guess: how the prompt differs from its type; None = nothing says.
         said: why the winner wins, once it has been put in words.
         is_held_back: warm-up has bought 1.5 times its planned share, so λ stands at its ceiling.
         plan: the plan that λ was drawn from; None = none was needed.
@@ -64,6 +65,7 @@ class Pick:
     group: str = ""
     is_held_back: bool = False
     plan: PacingPlan | None = None
+    guess: Guess | None = None
     said: list[str] = field(default_factory=list)
 
 

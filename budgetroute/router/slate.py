@@ -11,12 +11,13 @@ from budgetroute.pacing import gamma_of
 from budgetroute.policy import affordable_steps
 from budgetroute.records import Candidate, InputSize, Terms
 from budgetroute.router.crossings import NOTHING_RAISED, Raised
+from budgetroute.router.leaning import Leaning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from budgetroute.records import Action, CellSource
+    from budgetroute.records import Action, CellSource, Guess
     from budgetroute.router.table import Row
     from budgetroute.units import Pico
 
@@ -127,6 +128,7 @@ class Slate:
         self._stacked = np.hstack(
             [reward, reward * weight, table("output_mean"), table("input_factor"), known]
         )
+        self._lean = Leaning(self.rows, self.types, stacked=self._stacked, values=weight)
         ratio = np.array([row.facts.ratio for row in self.rows])
         self._ratio = ratio
         self._in_usd = np.array([row.input_usd for row in self.rows]) * ratio
@@ -152,6 +154,7 @@ class Slate:
         price: float,
         floor: float | None,
         exhaustive: bool = False,
+        guess: Guess | None = None,
     ) -> Ranking:
         """Order the rows by value·R − λ·C; bound the winner, or all, by what they may cost.
 
@@ -164,8 +167,9 @@ class Slate:
             floor: least acceptable reward; if no row reaches it the highest rewards come first.
             exhaustive: bound every row, so that whatever fits a budget is found; else `steps` is
                 the winner alone.
+            guess: how this prompt differs from its type; None = not at all.
         """
-        reward, gain, cost = self._expect(weights, sizing)
+        reward, gain, cost = self._expect(weights, sizing, guess)
         count = len(self.eligible)
         lack = price * cost - gain
         order: list[int] = self._np.lexsort(
@@ -193,14 +197,19 @@ class Slate:
             expected=(cost, gain if self._complete else gain + 0.0 * reward),
         )
 
-    def _expect(self, weights: Sequence[tuple[str, float]], sizing: Sizing) -> tuple[Any, Any, Any]:
+    def _expect(
+        self,
+        weights: Sequence[tuple[str, float]],
+        sizing: Sizing,
+        guess: Guess | None = None,
+    ) -> tuple[Any, Any, Any]:
         """Return R, value·R and C of every row; R is NaN where no mixed type has a curve."""
         np = self._np
         mix = np.zeros(len(self.types))
         for name, weight in weights:
             mix[self._place[name]] = weight
         count = len(self.rows)
-        mixed = mix @ self._stacked
+        mixed = mix @ self._stacked if guess is None else self._lean.mixed(mix, guess.length)
         reward, gain = mixed[:count], mixed[count : 2 * count]
         output, factor = mixed[2 * count : 3 * count], mixed[3 * count : 4 * count]
         if not self._complete:
@@ -211,6 +220,8 @@ class Slate:
             gain = np.where(bare, 0.0, gain / seen)
             output = np.where(bare, self._cap, output / seen)
             factor = np.where(bare, 1.0, factor / seen)
+        if guess is not None:
+            reward, gain = self._lean.moved(mix, reward, gain, guess=guess)
         counted = max(0.0, sizing.counted + sizing.expected_overhead)
         images = sizing.size.images
         cost = factor * (counted * self._in_usd) + output * self._out_usd + self._fee

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from budgetroute import billing
 from budgetroute.billing import search_fees
-from budgetroute.curves import interpolate_cap
+from budgetroute.curves import interpolate_cap, stretched
 from budgetroute.records import Terms
 from budgetroute.terms import bounded, joined, terms_asked
 from budgetroute.units import is_whole, pico_from_atto, usd_from_atto, usd_from_pico
@@ -99,6 +99,7 @@ class Row:
         asked: what the action's own parameters may be billed for.
         most_output: output tokens of one call at most, all choices together.
         is_foreign: its tokenizer is another one than prompts are counted with.
+        curve: prompt type → cap → cell of all profiled caps of the same choice.
     """
 
     action: Action
@@ -113,6 +114,22 @@ class Row:
     asked: Terms = _NO_TERMS
     most_output: int = 0
     is_foreign: bool = True
+    curve: Mapping[str, Mapping[int, Cell]] = field(default_factory=dict)
+
+    def stretched(self, name: str, log_factor: float) -> Cell | None:
+        """Return a type's cell for answers exp(log_factor) times as long; None = no curve."""
+        cell = self.cells.get(name)
+        if cell is None or not log_factor:
+            return cell
+        return stretched(self.curve.get(name) or {}, self.action.max_tokens, log_factor) or cell
+
+    def part(self, name: str) -> float:
+        """Return the part of a type's reward without a cap that the action's cap leaves."""
+        cell, curve = self.cells.get(name), self.curve.get(name)
+        if cell is None or not curve:
+            return 1.0
+        whole = curve[max(curve)].reward
+        return min(1.0, cell.reward / whole) if whole > 0 else 1.0
 
     @property
     def is_plain(self) -> bool:
@@ -198,8 +215,14 @@ class Row:
         return calls * (pico_from_atto(dearest) + price.request_fee)
 
 
-def make_row(action: Action, facts: ModelFacts, cells: Mapping[str, Cell]) -> Row:
-    """Return the row of an action, its rates converted once."""
+def make_row(
+    action: Action,
+    facts: ModelFacts,
+    cells: Mapping[str, Cell],
+    *,
+    curve: Mapping[str, Mapping[int, Cell]] | None = None,
+) -> Row:
+    """Return the row of an action, its rates converted once; `curve` has its other caps."""
     rates, fees = facts.price.rates, facts.price.fees
     always = search_fees(fees)
     return Row(
@@ -215,6 +238,7 @@ def make_row(action: Action, facts: ModelFacts, cells: Mapping[str, Cell]) -> Ro
         asked=terms_asked(dict(action.params)) if action.params else _NO_TERMS,
         most_output=(action.max_tokens + facts.beyond_cap(action)) * action.n,
         is_foreign=facts.is_foreign,
+        curve=curve or {},
     )
 
 
@@ -280,7 +304,7 @@ class Table:
             return None
         family = self.families.get((action.model, action.cot, action.reasoning_effort))
         cells = family.at(action.max_tokens) if family else {}
-        return make_row(action, facts, cells)
+        return make_row(action, facts, cells, curve=family.by_type if family else None)
 
     def at_cap(self, cap: int) -> tuple[Row, ...]:
         """Return the rows with every cap replaced by this one, each choice once."""

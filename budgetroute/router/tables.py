@@ -179,7 +179,7 @@ def _model_rows(
             if cells:
                 _check_time(model, facts, cells.values())
                 for action in _sampled(Action(model, cap, cot, effort), said):
-                    yield make_row(action, facts, cells)
+                    yield make_row(action, facts, cells, curve=families[key].by_type)
 
 
 def _check_time(model: str, facts: ModelFacts, cells: Iterable[Cell]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,7 @@ def decision_record(
             "propensity": pick.propensity,
             "plan_steps": pick.plan_steps,
             **_mixed(pick.plan),
+            **_guessed(pick),
             "floor": pick.request.floor,
             "fallback": pick.fallback,
             "after": pick.request.after,
@@ -149,6 +151,14 @@ def _mixed(plan: PacingPlan | None) -> dict[str, Any]:
     if plan is None or plan.low == plan.high:
         return {}
     return {"plan": (plan.low, plan.high, plan.share)}
+
+
+def _guessed(pick: Pick) -> dict[str, Any]:
+    """Return (times longer its answers, least and largest addition to R), where a model guesses."""
+    if pick.guess is None:
+        return {}
+    times = [math.exp(pick.guess.length), *pick.guess.spread]
+    return {"guess": [round(value, 4) for value in times]}
 
 
 def _gammas(steps: Sequence[Candidate]) -> dict[str, Any]:
