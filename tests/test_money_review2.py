@@ -3,12 +3,14 @@
 import openai
 import pytest
 from cli_support import STORE, cli_at
+from helpers.fakes import FlakyStore
 from helpers.world import MODELS, asked
 from http_support import (
     BIG,
     HELLO,
     MINI,
     NOON,
+    attempts,
     day,
     litellm_at_work,
     make_router,
@@ -16,9 +18,9 @@ from http_support import (
 )
 
 import budgetroute
-from budgetroute import Router, completion, last_decision, wrap
+from budgetroute import Router, completion, last_decision, route, wrap
 from budgetroute.errors import StoreError
-from budgetroute.records import Price, Rates, Usage
+from budgetroute.records import Balance, Pins, Price, Rates, Usage
 from budgetroute.router.bills import Ended, billed
 from budgetroute.testing import ScriptedServer, ok, status
 
@@ -141,8 +143,6 @@ class TestEngineTime:
         return world.router(models=self.ENGINE, more=self.LONG, budget="daily_usd = 1000.0")
 
     def request(self):
-        from budgetroute.records import Pins
-
         return asked(pins=Pins(model="small", max_tokens=256))
 
     @pytest.mark.parametrize("again", [False, True])
@@ -188,3 +188,86 @@ def test_virtual_money_is_no_spending_of_any_app(disk_world):
     total = cli_at(disk_world, "ledger", "sum", "--all-apps", "--json").json["total"]
     assert total["calls"] == 1
     assert total["spent_usd"] == pytest.approx(router.status().spent_usd)
+
+
+class TestAfterAnOutage:
+    """What a store that was down for a moment owes: holds given back, retries counted."""
+
+    OPEN = '[store]\non_store_error = "open"\n'
+
+    @pytest.mark.parametrize("mode", ["on", "shadow"])
+    def test_a_release_waits_like_a_bill(self, world, mode):
+        """A refused call is not booked as estimated only because nobody could give its hold back."""
+        store = FlakyStore(world.store)
+        router = world.router(store=store, top=f'mode = "{mode}"')
+        decision = router.decide(asked())
+        store.down = FlakyStore.EVERYTHING
+        router.release(decision)
+        store.down = frozenset()
+        world.pass_time(hours=1)
+        status = router.status()
+        assert (status.spent_usd, status.held_usd, status.calls) == (0.0, 0.0, 0)
+        virtual = router.store.snapshot(decision.shadowed.slots if decision.shadowed else [])
+        assert [b for b in virtual if b != Balance()] == []
+
+    def test_a_virtual_hold_waits_too(self, world):
+        """The baseline cannot be held; what stands beside it is given back when that can be."""
+        store = FlakyStore(world.store)
+        router = world.router(store=store, top='mode = "shadow"')
+        reserve = store.inner.reserve
+
+        def fails(ask):
+            if not ask.attempt.startswith("shadow-"):
+                store.down = FlakyStore.EVERYTHING
+                raise StoreError("no ledger")
+            return reserve(ask)
+
+        world.store.reserve = fails
+        with pytest.raises(StoreError):
+            router.decide(asked())
+        store.down = frozenset()
+        assert router.status().virtual.held_usd == 0.0
+
+    def test_a_retry_is_held_once_the_ledger_is_back(self, world):
+        """A first attempt that nobody could count is no reason to let the next run uncounted."""
+        store = FlakyStore(world.store)
+        router = world.router(store=store, more=self.OPEN)
+        store.down = FlakyStore.EVERYTHING
+        decision = router.decide(asked())
+        assert router.again(decision, asked(), attempt=2).slots == ()
+        assert router.uncounted == 2
+        store.down = frozenset()
+        again = router.again(decision, asked(), attempt=3)
+        router.settle(again, [Usage(200, 100)], attempt=3)
+        assert (router.status().calls, router.status().spent_usd > 0) == (1, True)
+
+
+class TestRoutedInsideRouted:
+    """A wrapped client in a function under @route: two decisions, two bills for one answer."""
+
+    def answer_of(self, server, router, inner):
+        @route(router=router)
+        def answer(question, *, model=MINI, max_tokens=256):
+            with openai_client(server) as client:
+                made = wrap(client, router=inner) if inner else client
+                asked_ = [{"role": "user", "content": question}]
+                return made.chat.completions.create(
+                    model=model, max_tokens=max_tokens, messages=asked_
+                )
+
+        return answer("why?")
+
+    def test_it_is_told(self, server, router, caplog):
+        """Both count, since limits may name either route; the warning says what to change."""
+        self.answer_of(server, router, router)
+        assert len(attempts(router)) == 2
+        assert "counts twice" in caplog.text
+
+    def test_another_budget_or_a_plain_client_is_not(self, server, router, tmp_path, caplog):
+        """Two budgets each count their own; a plain client counts once."""
+        other = tmp_path / "other"
+        other.mkdir()
+        self.answer_of(server, router, make_router(other))
+        self.answer_of(server, router, None)
+        assert len(attempts(router)) == 2
+        assert "counts twice" not in caplog.text

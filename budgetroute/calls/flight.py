@@ -87,6 +87,7 @@ class Flight:
         self._handed_over = False
         self._token: Token[Flight | None] | None = None
         _last.set(self.decision)
+        self._say_if_nested(_current.get())
 
     def __enter__(self) -> Self:
         self._token = _current.set(self)
@@ -327,6 +328,17 @@ class Flight:
                 f"route {self.request.route!r}: usage= failed with {type(err).__name__}"
             )
             return None
+
+    def _say_if_nested(self, outer: Flight | None) -> None:
+        """Warn of a routed client inside a routed function: what it answers is booked by both."""
+        if outer is None or outer.router is not self.router or self.request.hidden_input:
+            return
+        if outer.request.hidden_input:
+            self.router.herald.warn(
+                f"route {self.request.route!r} is called inside the function of route "
+                f"{outer.request.route!r}: each holds and books its own call, so an answer that is "
+                "handed on counts twice. Use a client that is not routed there, or leave @route out."
+            )
 
     def _say_unknown(self, response: str) -> None:
         self.router.herald.warn(

@@ -171,8 +171,6 @@ class Router:
             BudgetExceeded: the attempt does not fit.
             StoreError: the ledger cannot be reached (unless `on_store_error = "open"`).
         """
-        if not decision.slots:
-            return decision
         try:
             return hold_again(self, decision, request, attempt=attempt)
         except StoreError as err:
@@ -251,14 +249,16 @@ class Router:
     def release(self, decision: Decision, *, attempt: int = 1) -> None:
         """Give back the hold of a call that was not sent or not billed."""
         self.engines.end(decision, attempt)
-        if not decision.slots:
-            return
+        if decision.slots:
+            at = self._now(decision)
+            self.cash.release(f"{decision.id}#{attempt}", at)
+            shadow.release(self, decision, at)
+
+    def _now(self, decision: Decision) -> int:
         try:
-            at = micros_from_time(self.store.now())
-            self.store.release(f"{decision.id}#{attempt}", at)
-            shadow.release(self, decision)
-        except StoreError as err:  # the lease will end it
-            self.herald.warn(f"hold of {decision.id} not released: {err}")
+            return micros_from_time(self.store.now())
+        except StoreError:  # the till says so if the store cannot be reached
+            return micros_from_time(decision.at)
 
     def status(self) -> Status:
         """Return where the paced budget stands.

@@ -74,7 +74,7 @@ class Paces:
         self.main.catch_up(at)
         if self._made:
             keys = {slot.scope for slot in slots}
-            for pace in self._made.values():
+            for pace in list(self._made.values()):  # another thread may make one meanwhile
                 if pace.scope in keys:
                     pace.catch_up(at)
 

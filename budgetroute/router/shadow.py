@@ -46,7 +46,7 @@ def decide(router: Router, request: Request, decision_id: str) -> Decision:
         return _sent(router, usual, virtual, why_not, decision_id, at)
     except BaseException:
         if virtual is not None:
-            router.store.release(f"{virtual.id}#1", at)
+            router.cash.release(f"{virtual.id}#1", at)
         raise
 
 
@@ -73,15 +73,10 @@ def settle(router: Router, decision: Decision, settlement: Settlement) -> None:
         router.pace.saw(at, booked.balances[0])
 
 
-def release(router: Router, decision: Decision) -> None:
-    """Give back the virtual hold of a call that was not sent or not billed.
-
-    Raises:
-        StoreError: the ledger cannot be reached.
-    """
+def release(router: Router, decision: Decision, at: int) -> None:
+    """Give back the virtual hold of a call that was not sent or not billed."""
     if decision.shadowed is not None:
-        at = micros_from_time(router.store.now())
-        router.store.release(f"{decision.shadowed.id}#1", at)
+        router.cash.release(f"{decision.shadowed.id}#1", at)
 
 
 def _time(router: Router, virtual: Decision) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from budgetroute.budget import ONE_OF_MANY, banked, period_bounds
@@ -16,7 +17,7 @@ from budgetroute.router.thresholds import Thresholds
 from budgetroute.units import pico_from_usd, time_from_micros, usd_from_pico
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from budgetroute.budget import Window
@@ -64,7 +65,7 @@ class Till:
         self._thresholds = Thresholds(store)
         self._whole: tuple[str, tuple[Applied, ...]] = ("", ())
         self._limit: tuple[str, Pico] = ("", 0)
-        self._pending: deque[Bill] = deque(maxlen=_PENDING)
+        self._pending: deque[Callable[[], object]] = deque(maxlen=_PENDING)
 
     def applied(self, at: int, request: Request) -> tuple[Applied, ...]:
         """Return every limit the request counts in: the paced day, wider ones, tables, runs.
@@ -173,30 +174,39 @@ class Till:
         try:
             booked = self.store.settle(bill)
         except StoreError as err:
-            if len(self._pending) == _PENDING:
-                logger.critical(
-                    "%d settlements wait already; the oldest is dropped, its hold becomes an estimate",
-                    _PENDING,
-                )
-            self._pending.append(bill)
-            logger.warning(
-                "settlement of %s waits in memory, its hold stays: %s", bill.decision, err
-            )
+            self._keep(partial(self.store.settle, bill), f"settlement of {bill.attempt}", err)
             return None
         self.book_pending()
         return booked
 
+    def release(self, attempt: str, at: int) -> None:
+        """Give back what a call that costs nothing holds; later, if the store cannot be reached."""
+        back = partial(self.store.release, attempt, at)
+        try:
+            back()
+        except StoreError as err:
+            self._keep(back, f"release of {attempt}", err)
+
+    def _keep(self, work: Callable[[], object], what: str, err: StoreError) -> None:
+        if len(self._pending) == _PENDING:
+            logger.critical(
+                "%d settlements wait already; the oldest is dropped, its hold becomes an estimate",
+                _PENDING,
+            )
+        self._pending.append(work)
+        logger.warning("%s waits in memory, its hold stays: %s", what, err)
+
     def book_pending(self) -> None:
-        """Book the bills that wait in memory, until the store refuses one."""
+        """Do what waits in memory, bills and releases, until the store refuses one."""
         while self._pending:
             try:
-                bill = self._pending.popleft()
+                work = self._pending.popleft()
             except IndexError:  # another thread took it
                 return
             try:
-                self.store.settle(bill)
+                work()
             except StoreError:
-                self._pending.appendleft(bill)
+                self._pending.appendleft(work)
                 return
 
     def exceeded(self, refusal: Refusal, limit: Applied, at: int) -> BudgetExceeded:
