@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from broad_spec import EVIDENCE, MODELS, SAME_MODEL, SOURCES
+from broad_spec import EVIDENCE, MODELS, RETIRED, SAME_MODEL, SOURCES
 
 from budgetroute.profiling import (
     Answer,
@@ -147,7 +147,7 @@ def collect(
 
 def known_as(name: str) -> tuple[str, int]:
     """Return a model's one name, and how preferred this snapshot of it is (0 = most)."""
-    for model, snapshots in MODELS.items():
+    for model, snapshots in (MODELS | RETIRED).items():
         if name in snapshots:
             return model, snapshots.index(name)
     return SAME_MODEL.get(name, name), 0

@@ -9,15 +9,13 @@ INSTRUCTION_TOKENS = 14
 
 PLAIN_CAPS = (64, 256, 1024, 4096)
 COT_CAPS = (256, 1024, 4096)
-THINKING_CAP = 32768
+THINKING_CAP = 8192
 
 MODELS: dict[str, tuple[str, ...]] = {
     "gpt-4o-mini": ("gpt-4o-mini-2024-07-18", "gpt-4o-mini"),
     "gpt-4.1-mini": ("gpt-4.1-mini", "gpt-4.1-mini-2025-04-14"),
-    "gpt-3.5-turbo": ("gpt-3.5-turbo-0125", "gpt-3.5-turbo", "gpt-3.5-turbo-0613"),
+    "gpt-4.1": ("gpt-4.1", "gpt-4.1-2025-04-14"),
     "gpt-4o": ("gpt-4o-2024-08-06", "gpt-4o-2024-11-20"),
-    "gpt-4": ("gpt-4-0314", "gpt-4", "gpt-4-0613"),
-    "o4-mini": ("o4-mini-high-long", "o4-mini (high)"),
     "meta.llama3-1-8b-instruct-v1:0": ("Meta-Llama-3.1-8B-Instruct", "llama-3.1-8b-instruct"),
     "meta.llama3-1-70b-instruct-v1:0": ("Meta-Llama-3.1-70B-Instruct", "llama-3.1-70b-instruct"),
     "anthropic.claude-3-5-haiku-20241022-v1:0": ("claude-3-5-haiku-20241022",),
@@ -25,12 +23,21 @@ MODELS: dict[str, tuple[str, ...]] = {
         "claude-3-5-sonnet-20241022",
         "claude-3.5-sonnet-new",
     ),
+    "anthropic.claude-3-7-sonnet-20250219-v1:0": ("claude-3.7-thinking-4k",),
 }
 """The profile's models: key of litellm's price map → names in the data, best first; the first
 price of models.csv weighs costs while fitting (the profile itself stores tokens, not dollars)."""
 
-THINKING = {"o4-mini": "high"}
-OPENAI = frozenset({"gpt-4o-mini", "gpt-4.1-mini", "gpt-3.5-turbo", "gpt-4o", "gpt-4", "o4-mini"})
+RETIRED: dict[str, tuple[str, ...]] = {
+    "gpt-3.5-turbo": ("gpt-3.5-turbo-0125", "gpt-3.5-turbo", "gpt-3.5-turbo-0613"),
+    "gpt-4": ("gpt-4-0314", "gpt-4", "gpt-4-0613"),
+    "o4-mini": ("o4-mini-high-long", "o4-mini (high)"),
+}
+"""Models that their provider no longer serves (the price map: 2026-10-23): evidence, no actions."""
+
+THINKING = {"anthropic.claude-3-7-sonnet-20250219-v1:0": "high"}
+"""Effort high is a thinking budget of 4,096 tokens there, which is what was measured."""
+OPENAI = frozenset({"gpt-4o-mini", "gpt-4.1-mini", "gpt-4.1", "gpt-4o"})
 
 SAME_MODEL = {
     "Mistral Large 2 (2407)": "Mistral-Large-2",
@@ -95,6 +102,11 @@ SOURCES = (
     "misguided_attention", "can_ai_code", "ldb_seed",
 )  # fmt: skip
 
+GOOD_FOR = "a start on mixed traffic: exact-match questions in math, knowledge, reasoning, reading and code"
+NOT_FOR = (
+    "the level of your own traffic; chat (estimated from a judge's grades); models newer than 2025, "
+    "which start on a guess from these"
+)
 NOTES = (
     (
         "One scale per type: a fixed mix of tasks (see tasks), the same for all models. Where a model "
@@ -122,7 +134,7 @@ NOTES = (
     (
         "Caps: an answer counts if it is complete within max_tokens; the bill is min(length, "
         "max_tokens). A chat answer cut short counts 0, a lower bound, marked pooled where more than "
-        "5 % are cut. o4-mini reasons out of sight, so only its uncapped runs count."
+        "5 % are cut. Claude 3.7 Sonnet reasons first, so only its uncapped runs count."
     ),
     (
         "math, knowledge, reasoning, reading: exact match. code: exact match (crux) and the share of "

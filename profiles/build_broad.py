@@ -1,20 +1,10 @@
-"""Rebuild profiles/broad.json from a folder of public outcomes.
-
-    python profiles/build_broad.py --data DIR [--out profiles/broad.json]
-    python profiles/build_broad.py --relink       # after broad-types.npz was retrained
-
-DIR holds outcomes.parquet, models.csv, sources.csv, aggregates_aider.csv and
-traces/azure2023_conv.parquet. The result depends on these files and nothing else; what it rests on
-is written into its provenance and explained in profiles/README.md.
-"""
+"""Makes profiles/broad.json: six types on exact-match tasks and one judged, nine models."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broad_data import Data, mean_tokens, read
@@ -23,39 +13,41 @@ from broad_spec import (
     COT_CAPS,
     CREATED,
     EVIDENCE,
+    GOOD_FOR,
     INSTRUCTION_TOKENS,
     MODELS,
     NATURAL,
+    NOT_FOR,
     NOTES,
     OPENAI,
     PLAIN_CAPS,
+    RETIRED,
     TASKS,
     THINKING,
     THINKING_CAP,
 )
 
-from budgetroute.profiles import load_profile, save_profile
 from budgetroute.profiling import (
     Curve,
+    Evidence,
+    Heading,
     Prediction,
+    assemble,
     cell_at,
     estimated,
     held_out_error,
-    is_sensitive,
     logit,
     measured,
-    mixed_reward,
-    monotone_caps,
     pulled,
     shape_of,
-    shrink_cells,
     sigmoid,
     with_tail,
 )
-from budgetroute.records import Action, Cell, ClassifierRef, Profile, PromptType
+from budgetroute.records import Action, Cell, ClassifierRef, Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 def curve(data: Data, task: str, model: str) -> Curve:
@@ -158,13 +150,12 @@ class Build:
         unfair = kind == "chat" and (cell.cut or 0) > 0.05
         return replace(cell, n=0, source="pooled") if unknown or unfair else cell
 
-    def row(self, kind: str) -> tuple[Cell, ...]:
-        cells = [self.cell(kind, action) for action in self.actions]
-        costs = [self.cost(kind, *pair) for pair in zip(self.actions, cells, strict=True)]
-        shrunk = shrink_cells(cells, costs)
+    def adjust(self, kind: str, row: list[Cell | None]) -> list[Cell | None]:
+        """Return a type's cells, cot no better than without where it was not measured."""
+        cells = [cell for cell in row if cell is not None]
         if kind in NATURAL:
-            shrunk = [self.no_better(i, shrunk) for i in range(len(shrunk))]
-        return tuple(monotone_caps(self.actions, shrunk))
+            return [self.no_better(i, cells) for i in range(len(cells))]
+        return row
 
     def no_better(self, index: int, cells: list[Cell]) -> Cell:
         """Return a cell with cot whose reward is at most what the same cap earns without it."""
@@ -177,62 +168,17 @@ class Build:
         reward = min(cells[index].reward, min(plain)[1]) if mine.cot else cells[index].reward
         return replace(cells[index], reward=reward)
 
-    def cost(self, kind: str, action: Action, cell: Cell) -> float:
-        per_input, per_output = self.data.prices[action.model]
-        sent = self.inputs[kind] * cell.input_factor
-        return sent * per_input + cell.output_mean * per_output
-
-    def general(self, rows: Mapping[str, tuple[Cell, ...]]) -> tuple[Cell, ...]:
-        return tuple(
-            self.mixture(action, {kind: row[i] for kind, row in rows.items()})
-            for i, action in enumerate(self.actions)
-        )
-
-    def mixture(self, action: Action, cells: Mapping[str, Cell]) -> Cell:
-        """Return the share-weighted mixture of one action over the types."""
-        parts = [
-            (self.shares[kind] * weight, curve)
-            for kind in cells
-            for weight, curve in self.parts_of(kind, action)
-        ]
-        sent = {kind: self.shares[kind] * self.inputs[kind] for kind in cells}
-        factor = math.fsum(sent[k] * c.input_factor for k, c in cells.items()) / sum(sent.values())
-        basis = next(iter(cells.values())).token_basis
-        reward, error = mixed_reward(cells, self.shares)
-        seen = [kind for kind, cell in cells.items() if cell.source == "measured"]
-        mostly = math.fsum(self.shares[kind] for kind in seen) >= 0.5 - 1e-9
-        return replace(
-            cell_at(parts, action.max_tokens, input_factor=factor, basis=basis),
-            reward=reward,
-            reward_se=error,
-            n=sum(cells[kind].n for kind in seen) if mostly else 0,
-            source="measured" if mostly else "pooled",
-        )
-
     def profile(self, classifier: ClassifierRef | None) -> Profile:
-        rows = {kind: self.row(kind) for kind in TASKS}
-        self.inputs["general"] = math.fsum(self.shares[k] * self.inputs[k] for k in TASKS)
-        rows["general"] = self.general(rows)
-        return Profile(
-            name="broad",
-            created=CREATED,
-            types={kind: self.type(kind, row) for kind, row in rows.items()},
+        evidence = Evidence(
             actions=self.actions,
-            cells=rows,
-            classifier=classifier,
-            provenance=provenance(self.data),
+            shares=self.shares,
+            inputs=self.inputs,
+            cell=self.cell,
+            parts=self.parts_of,
+            rates=self.data.prices.get,
+            adjust=self.adjust,
         )
-
-    def type(self, kind: str, row: tuple[Cell, ...]) -> PromptType:
-        points = [
-            (self.cost(kind, action, cell), cell.reward)
-            for action, cell in zip(self.actions, row, strict=True)
-        ]
-        return PromptType(
-            share=self.shares.get(kind, 0.0),
-            input_tokens=self.inputs[kind],
-            sensitive=is_sensitive(points),
-        )
+        return assemble(evidence, Heading("broad", CREATED, classifier, provenance(self.data)))
 
 
 def provenance(data: Data) -> dict[str, Any]:
@@ -257,7 +203,10 @@ def provenance(data: Data) -> dict[str, Any]:
             "held_out_rmse": round(held_out_error(data.observations, MODELS), 3),
             "scatter_logit": round(math.sqrt(data.effects.scatter), 3),
         },
+        "good_for": GOOD_FOR,
+        "not_for": NOT_FOR,
         "snapshots": {model: names[0] for model, names in MODELS.items()},
+        "retired_evidence": sorted(RETIRED),
         "notes": list(NOTES),
     }
 
@@ -267,35 +216,19 @@ def graded(data: Data, task: str) -> dict[str, int]:
     variants = task, f"{task}:direct"
     counted = {
         model: sum(len(data.answers.get((variant, model), ())) for variant in variants)
-        for model in MODELS
+        for model in (*MODELS, *RETIRED)
     }
     return {model: count for model, count in counted.items() if count}
 
 
-def classifier_beside(out: Path) -> ClassifierRef | None:
-    """Return a reference to the classifier file in the same folder; None when there is none."""
-    path = out.parent / CLASSIFIER
+def classifier_beside(folder: Path) -> ClassifierRef | None:
+    """Return a reference to the classifier file in a folder; None when there is none."""
+    path = folder / CLASSIFIER
     if not path.is_file():
         return None
     return ClassifierRef(CLASSIFIER, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def main() -> None:
-    here = Path(__file__).resolve().parent
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--data", type=Path, help="folder of public outcomes")
-    what.add_argument("--relink", action="store_true", help="only refer to a retrained classifier")
-    parser.add_argument("--out", type=Path, default=here / "broad.json")
-    args = parser.parse_args()
-    classifier = classifier_beside(args.out)
-    if args.relink:
-        profile = replace(load_profile(args.out), classifier=classifier)
-    else:
-        profile = Build(read(args.data)).profile(classifier)
-    save_profile(profile, args.out)
-    print(f"{args.out}: {len(profile.actions)} actions, {len(profile.types)} types")
-
-
-if __name__ == "__main__":
-    main()
+def built(folder: Path, classifier: ClassifierRef | None) -> Profile:
+    """Return profile broad."""
+    return Build(read(folder)).profile(classifier)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,8 +11,6 @@ import pytest
 from budgetroute.curves import hull
 from budgetroute.profiles import classifier_path, dump_profile, load_profile, profile_path
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT.parent / "shared" / "data"
 TYPES = ["chat", "code", "general", "knowledge", "math", "reading", "reasoning"]
 BLEND = 3  # input tokens per output token in a blended price
 
@@ -67,13 +63,13 @@ def test_every_model_is_priced_in_litellm_s_map(broad, price_map):
         assert price_map[model]["output_cost_per_token"] > 0
 
 
-def test_prices_span_thirty_times(broad, price_map):
-    """The dearest model costs at least 30 times the cheapest, three input tokens to one output."""
+def test_prices_span_twenty_times(broad, price_map):
+    """The dearest model costs at least 20 times the cheapest, three input tokens to one output."""
     blended = [
         BLEND * price_map[model]["input_cost_per_token"] + price_map[model]["output_cost_per_token"]
         for model in models(broad)
     ]
-    assert max(blended) >= 30 * min(blended)
+    assert max(blended) >= 20 * min(blended)
 
 
 def test_every_type_knows_every_action(broad):
@@ -85,32 +81,27 @@ def test_every_type_knows_every_action(broad):
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("provider", [None, "openai"])
 def test_there_is_something_to_choose_in_every_type(broad, price_map, kind, provider):
-    """At least three hull vertices over at least 30 times in cost, also with OpenAI alone."""
+    """At least three hull vertices over at least ten times in cost, also with OpenAI alone."""
     curve = points(broad, price_map, kind, provider=provider)
     vertices = [curve[i] for i in hull(curve)]
     assert len(vertices) >= 3
-    assert vertices[-1][0] >= 30 * vertices[0][0]
+    assert vertices[-1][0] >= 10 * vertices[0][0]
 
 
-@pytest.mark.parametrize("model", ["gpt-3.5-turbo", "gpt-4"])
-@pytest.mark.parametrize("kind", ["knowledge", "reasoning", "reading"])
-def test_both_answers_are_measured_where_the_data_has_both(broad, model, kind):
-    """Direct and reasoned cells of the two models that ran both rest on over 900 answers each."""
+def test_no_model_was_retired_when_it_was_made(broad, price_map):
+    """What a provider no longer serves is evidence only, no action."""
+    for model in models(broad):
+        day = price_map[model].get("deprecation_date")
+        assert day is None or day > broad.created
+
+
+@pytest.mark.parametrize("kind", ["math", "code"])
+@pytest.mark.parametrize("model", ["gpt-4o-mini", "gpt-4o", "meta.llama3-1-8b-instruct-v1:0"])
+def test_reasoned_answers_are_measured_where_the_data_has_them(broad, kind, model):
+    """Half of math and of code was answered by these models: over 500 answers each."""
     row = zip(broad.actions, broad.cells[kind], strict=True)
-    counts = {(a.cot, cell.source): cell.n for a, cell in row if a.model == model}
-    assert set(counts) == {(False, "measured"), (True, "measured")}
-    assert min(counts.values()) > 900
-
-
-def test_chain_of_thought_helps_in_math_only(broad):
-    """What the paired runs say: more reward in math, none in reasoning and reading."""
-    for model in ("gpt-3.5-turbo", "gpt-4"):
-        for kind, better in (("math", True), ("reasoning", False), ("reading", False)):
-            best = {}
-            for action, cell in zip(broad.actions, broad.cells[kind], strict=True):
-                if action.model == model:
-                    best[action.cot] = max(best.get(action.cot, 0), cell.reward)
-            assert (best[True] > best[False] + 0.1) is better
+    reasoned = [c for a, c in row if a.model == model and (a.cot or kind == "code")]
+    assert any(cell.source == "measured" and cell.n > 500 for cell in reasoned)
 
 
 def test_more_room_never_promises_less(broad):
@@ -136,7 +127,7 @@ def test_cells_are_consistent(broad):
 
 def test_no_estimate_runs_away_from_what_was_measured(broad):
     """No estimate beats the best measured cell of its type by more than 15 points."""
-    for kind in ("math", "knowledge", "reasoning", "reading", "code"):
+    for kind in ("math", "knowledge", "code"):
         best = max(cell.reward for cell in broad.cells[kind] if cell.source == "measured")
         estimates = [cell.reward for cell in broad.cells[kind] if cell.source != "measured"]
         assert max(estimates) <= best + 0.15
@@ -170,18 +161,3 @@ def test_its_classifier_is_the_one_it_was_made_with(broad):
 def test_the_file_is_written_as_the_writer_writes(broad):
     """No hand has edited it: reading and writing gives the same bytes."""
     assert profile_path("broad").read_text(encoding="utf-8") == dump_profile(broad)
-
-
-@pytest.mark.slow
-def test_the_build_script_reproduces_it(tmp_path):
-    """From the public outcomes the script makes the committed file, byte for byte."""
-    if not (DATA / "outcomes.parquet").is_file():
-        pytest.skip("the folder of public outcomes is not here")
-    pytest.importorskip("pyarrow", reason="reading the outcomes needs pyarrow")
-    committed = ROOT / "profiles" / "broad.json"
-    for path in committed.parent.glob("*.npz"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    script = committed.with_name("build_broad.py")
-    out = tmp_path / "broad.json"
-    subprocess.run([sys.executable, script, "--data", DATA, "--out", out], check=True)
-    assert out.read_bytes() == committed.read_bytes()

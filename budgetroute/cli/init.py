@@ -22,7 +22,7 @@ from budgetroute.config.keys import MAX_USD, NAME_PATTERN, PATTERNS
 from budgetroute.config.wording import closest, found
 from budgetroute.errors import BudgetRouteError, ConfigError, UnpricedModel
 from budgetroute.prices import PriceBook
-from budgetroute.profiles import load_profile
+from budgetroute.profiles import load_profile, shipped
 from budgetroute.units import is_amount
 
 if TYPE_CHECKING:
@@ -199,6 +199,8 @@ def _report(
         + ("" if said else "; no --daily was given, so change daily_usd in the file to yours"),
     )
     yield from _on_models(models, profile)
+    others = ", ".join(name for name in shipped() if name != PROFILE)
+    yield marked("ok", f"profile {PROFILE!r}; also shipped: {others} (budgetroute profile list)")
     if (above := _shadowed(target)) is not None:
         yield marked("warn", f"{above} holds for the folders above; in this one the new file does")
     yield Text("Next: put @route on the function that calls the model, and run budgetroute doctor.")
@@ -251,6 +253,7 @@ def _as_json(target: Path, written: Written, models: list[Found]) -> dict[str, A
         "daily_usd": written.daily_usd,
         "timezone": written.timezone,
         "profile": PROFILE,
+        "shipped_profiles": shipped(),
         "models": [_model_json(model) for model in models],
         "ok": all(model.is_usable for model in models),
     }

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 _CALLS = 1000
 _FEW = 3
-_SURE = 0.995
+_WIDE = 110
+_COLUMNS = ("action", "$ / 1k calls", "R", "95 %", "tokens", "p95", "cut", "n", "hull")
+_IF_WIDE = frozenset({"p95", "cut"})
 _SENSITIVE = {True: "sensitive", False: "insensitive", None: "not judged"}
 
 
@@ -110,13 +112,13 @@ def _shown(
     about = f"{kind.share:.0%} of the traffic, " if kind.share else ""
     heading = f"{about}{kind.input_tokens:,.0f} input tokens, {_SENSITIVE[kind.sensitive]}"
     yield Text.assemble((plain(name), "bold"), f" · {heading}")
-    table = listing(
-        "action", "$ / 1k calls", "R", "95 %", "tokens", "p95", "cut", "n", "hull",
-        right=("$ / 1k calls", "R", "95 %", "tokens", "p95", "cut", "n", "hull"),
-    )  # fmt: skip
+    is_wide = out().width >= _WIDE
+    columns = [name for name in _COLUMNS if is_wide or name not in _IF_WIDE]
+    table = listing(*columns, right=columns[1:])
     for line in lines:
         if everything or line.on_hull:
-            table.add_row(*_row(line))
+            row = dict(zip(_COLUMNS, _row(line), strict=True))
+            table.add_row(*[row[name] for name in columns])
     yield table
     hidden = sum(not line.on_hull for line in lines)
     if hidden and not everything:

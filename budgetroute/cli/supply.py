@@ -12,7 +12,7 @@ from budgetroute.cli.report import Finding, Section, failed
 from budgetroute.cli.wording import counted, per_million, usd
 from budgetroute.clock import WallClock
 from budgetroute.errors import BudgetRouteError, UnpricedModel
-from budgetroute.profiles import classifier_path, lint_profile, profile_path
+from budgetroute.profiles import classifier_path, lint_profile, profile_path, shipped
 from budgetroute.router.assembly import advice_on_priors
 from budgetroute.router.table import make_row
 from budgetroute.units import usd_from_atto
@@ -153,7 +153,13 @@ def _on_profile(equipment: Equipment, name: str, route: str | None) -> Section:
         "classifier": classifier.level == "ok",
         "lint": lines,
     }
-    return Section(key, title, [Finding("ok", text), classifier, *weak], content=content)
+    findings = [Finding("ok", text), classifier, *weak]
+    if route is None:
+        findings.append(
+            Finding("ok", f"shipped are {', '.join(shipped())}: budgetroute profile list")
+        )
+        content["shipped"] = shipped()
+    return Section(key, title, findings, content=content)
 
 
 def _on_classifier(equipment: Equipment, profile: Profile, name: str) -> Finding:

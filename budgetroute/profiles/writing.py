@@ -56,18 +56,20 @@ def _cell_lines(row: Sequence[Cell | None]) -> Iterator[str]:
 
 
 def _set_values(record: Action | Cell | PromptType) -> dict[str, Any]:
-    """Return the fields that differ from their default, in the record's order."""
+    """Return the fields that differ from their default as written, in the record's order."""
     return {
         field.name: value
         for field in fields(record)
-        if (value := getattr(record, field.name)) != field.default
+        if _short(value := getattr(record, field.name)) != field.default
     }
+
+
+def _short(value: object) -> object:
+    return _round(value) if isinstance(value, float) else value
 
 
 def _rounded(entry: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _round(value) if isinstance(value, float) else value for key, value in entry.items()
-    }
+    return {key: _short(value) for key, value in entry.items()}
 
 
 def _round(value: float) -> float | int:

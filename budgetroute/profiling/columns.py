@@ -70,7 +70,7 @@ class Outcome:
         latency_s: seconds.
         cost_usd: dollars billed.
         basis: whose tokens these are, `provider` or `o200k`.
-        is_hidden: it reasoned out of sight, so that no cap can be replayed.
+        is_hidden: no cap can be replayed: it reasoned out of sight, or the row says so.
     """
 
     prompt: str
@@ -197,6 +197,11 @@ COLUMNS: tuple[Column, ...] = (
         _tokens,
         ("answer_complete_tokens",),
     ),
+    Column(
+        "hard_cut",
+        "false where a cap changes the answer instead of cutting it, as hidden reasoning does",
+        _flag,
+    ),
     Column("latency_s", "seconds until the answer was whole", _seconds, ("latency",)),
     Column("cost_usd", "dollars billed; gives the tokens where a provider hides them", _dollars),
     Column("token_basis", "whose tokens: provider (default) or o200k", _basis),
@@ -256,7 +261,7 @@ def _outcome(values: Mapping[str, Any]) -> Outcome:
         latency_s=values.get("latency_s"),
         cost_usd=values.get("cost_usd"),
         basis=values.get("token_basis", "provider"),
-        is_hidden=thinks or way.n > 1,
+        is_hidden=thinks or way.n > 1 or not values.get("hard_cut", True),
     )
 
 

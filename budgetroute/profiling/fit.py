@@ -24,13 +24,15 @@ HALF = 0.5
 def pulled(curve: Curve, prediction: Prediction, *, scatter: float) -> Curve:
     """Return a measured curve pulled towards its prediction (empirical Bayes).
 
-    w = τ²/(τ² + se²), τ the spread of true scores around predictions on the reward scale.
+    w = τ²/(τ² + se²), τ the spread of true scores around predictions on the reward scale. The new
+    error is that of both parts: w·se² + (1 − w)²·(the prediction's variance − τ²).
     """
     spread = (prediction.reward * (1 - prediction.reward)) ** 2 * scatter
     noise = curve.reward_se**2
     weight = spread / (spread + noise)
     reward = weight * curve.reward + (1 - weight) * prediction.reward
-    return with_reward(curve, reward, reward_se=math.sqrt(weight) * curve.reward_se)
+    doubt = (1 - weight) ** 2 * max(0.0, prediction.reward_se**2 - spread)
+    return with_reward(curve, reward, reward_se=math.sqrt(weight * noise + doubt))
 
 
 def shrink_cells(cells: Sequence[Cell], costs: Sequence[float]) -> list[Cell]:
