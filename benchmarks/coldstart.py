@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 LEAST_CAP = 256  # below it most answers are cut: rewards near 0 would flatter the prior
 LAMBDAS = tuple(10 ** (step / 4) for step in range(17))
 BOOK = PriceBook()
+WHOLE = load_profile("broad")
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,22 @@ def without(profile: Profile, model: str) -> Profile:
 
 
 def table_of(profile: Profile, models: Iterable[str], **like: str) -> Table:
-    """Return the router's table; `like` says which model borrows whose curves."""
-    named = {name: {"like": like[name]} if name in like else {"enabled": True} for name in models}
+    """Return the router's table; `like` says which model borrows whose curves.
+
+    A model that thinks in the whole profile is asked to, for many think only when asked.
+    """
+    efforts = {
+        name: {a.reasoning_effort for a in WHOLE.actions if a.model == name and a.reasoning_effort}
+        for name in models
+    }
+    named: dict[str, dict[str, object]] = {
+        name: {"like": like[name]}
+        if name in like
+        else {"reasoning_effort": sorted(efforts[name])}
+        if efforts[name]
+        else {"enabled": True}
+        for name in models
+    }
     flat = {f"models.{_quoted(m)}.{k}": v for m, keys in named.items() for k, v in keys.items()}
     overrides = {"name": "coldstart", "budget.daily_usd": 1.0, **flat}
     return build_table(profile, load_config(env={}, overrides=overrides), BOOK)
@@ -239,7 +254,7 @@ def mean(by_model: dict[str, list[float]]) -> float:
 
 def main() -> None:
     said = options(__doc__.partition("\n")[0])
-    profile = load_profile("broad")
+    profile = WHOLE
     cells = [cell for row in profile.cells.values() for cell in row if cell is not None]
     pooled = sum(cell.source != "measured" for cell in cells) / len(cells)
     say(f"{pooled:.0%} of the profile's cells are pooled: its models are smoother than real ones")

@@ -18,6 +18,7 @@ MODELS: dict[str, tuple[str, ...]] = {
     "gpt-4o": ("gpt-4o-2024-08-06", "gpt-4o-2024-11-20"),
     "meta.llama3-1-8b-instruct-v1:0": ("Meta-Llama-3.1-8B-Instruct", "llama-3.1-8b-instruct"),
     "meta.llama3-1-70b-instruct-v1:0": ("Meta-Llama-3.1-70B-Instruct", "llama-3.1-70b-instruct"),
+    "mistral.mixtral-8x7b-instruct-v0:1": ("Mixtral-8x7B-Instruct-v0.1",),
     "anthropic.claude-3-5-haiku-20241022-v1:0": ("claude-3-5-haiku-20241022",),
     "anthropic.claude-3-5-sonnet-20241022-v2:0": (
         "claude-3-5-sonnet-20241022",

@@ -1,4 +1,4 @@
-"""Makes profiles/broad.json: six types on exact-match tasks and one judged, nine models."""
+"""Makes profiles/broad.json: six types on exact-match tasks and one judged, ten models."""
 
 from __future__ import annotations
 

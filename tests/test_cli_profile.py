@@ -266,6 +266,12 @@ class TestPlot:
         assert cli("profile", "plot", name, "-o", "p.png").code == 0
         assert (folder / "p.png").read_bytes().startswith(b"\x89PNG")
 
+    def test_dollars_in_names_are_no_formulas(self, folder):
+        """A name with dollar signs is drawn as it is."""
+        pytest.importorskip("matplotlib")
+        name = saved(folder, profile(0.4, 0.7, name=r"$\oops$ {"))
+        assert cli("profile", "plot", name, "-o", "p.svg").code == 0
+
     def test_another_suffix_is_refused(self, folder):
         """A PDF is no form of it."""
         answer = cli("profile", "plot", "broad", "-o", "p.pdf")

@@ -241,7 +241,7 @@ class TestWishes:
             wish = {"calls": 40, "budget_usd": budget, "prompts": prompts}
             return set(set_up(profile.actions, book, **wish).models)
 
-        assert models(0.0075) < models(0.06) < models(0.6)
+        assert models(0.002) < models(0.0075) < models(0.6)
 
     def test_being_turned_off_is_told(self, monkeypatch):
         """With BUDGETROUTE_DISABLE the demo says so instead of measuring nothing."""

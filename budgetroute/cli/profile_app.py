@@ -74,7 +74,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter per option
         str | None, typer.Option("--grader", help="What graded them; kept in the file.")
     ] = None,
     keep_all: Annotated[
-        bool, typer.Option("--keep-all", help="Keep caps that can never win, too.")
+        bool, typer.Option("--keep-all", help="Keep what can never win, too.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     config: ConfigPath = None,

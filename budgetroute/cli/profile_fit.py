@@ -15,11 +15,12 @@ from budgetroute.profiles import save_profile
 from budgetroute.profiling import FitSettings, fit_profile, read_outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rich.text import Text
 
+    from budgetroute.profiles import Flaw
     from budgetroute.profiling import Fitted, Outcomes
 
 _SHOWN = 12
@@ -69,10 +70,11 @@ def fit_command(asked: Asked, config: Path | None, *, as_json: bool) -> int:
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     save_profile(fitted.profile, asked.output)
+    flaws = view.judged(fitted.profile)
     if as_json:
-        emit(_as_json(asked, table, fitted))
+        emit(_as_json(asked, table, fitted, flaws=flaws))
     else:
-        for line in _report(asked, table, fitted):
+        for line in _report(asked, table, fitted, flaws=flaws):
             out().print(line)
     return 0
 
@@ -86,7 +88,9 @@ def _caps(said: str | None) -> tuple[int, ...]:
     return tuple(sorted({int(word) for word in words}))
 
 
-def _report(asked: Asked, table: Outcomes, fitted: Fitted) -> Iterator[Text]:
+def _report(
+    asked: Asked, table: Outcomes, fitted: Fitted, *, flaws: Sequence[Flaw]
+) -> Iterator[Text]:
     profile = fitted.profile
     prompts = len({row.prompt for row in table.rows})
     yield marked(
@@ -105,14 +109,16 @@ def _report(asked: Asked, table: Outcomes, fitted: Fitted) -> Iterator[Text]:
         )
     for note in fitted.notes:
         yield marked("warn", note)
-    for line in fitted.lint[:_SHOWN]:
-        yield marked("warn", line)
-    if len(fitted.lint) > _SHOWN:
-        yield marked("warn", f"{len(fitted.lint) - _SHOWN} more: budgetroute profile lint")
+    for flaw in flaws[:_SHOWN]:
+        yield marked(flaw.level, flaw.line)
+    if len(flaws) > _SHOWN:
+        yield marked("warn", f"{len(flaws) - _SHOWN} more: budgetroute profile lint")
     yield marked("ok", f'use it with: profile = "{asked.output}"')
 
 
-def _as_json(asked: Asked, table: Outcomes, fitted: Fitted) -> dict[str, Any]:
+def _as_json(
+    asked: Asked, table: Outcomes, fitted: Fitted, *, flaws: Sequence[Flaw]
+) -> dict[str, Any]:
     profile = fitted.profile
     return {
         "written": str(asked.output),
@@ -123,5 +129,5 @@ def _as_json(asked: Asked, table: Outcomes, fitted: Fitted) -> dict[str, Any]:
         "ignored_columns": list(table.ignored),
         "unpriced": list(fitted.unpriced),
         "notes": list(fitted.notes),
-        "lint": list(fitted.lint),
+        "flaws": [flaw._asdict() for flaw in flaws],
     }

@@ -12,9 +12,8 @@ from rich.text import Text
 from budgetroute.cli.console import emit, is_unicode, listing, marked, out, plain
 from budgetroute.cli.profile_view import View, lines_of, types_of
 from budgetroute.cli.wording import counted, usd
-from budgetroute.clock import WallClock
 from budgetroute.errors import ProfileError
-from budgetroute.profiles import judge_profile, load_profile, shipped
+from budgetroute.profiles import load_profile, shipped
 from budgetroute.profiling import interval, plot_profile
 
 if TYPE_CHECKING:
@@ -168,8 +167,7 @@ def lint_command(name: str | None, path: Path | None, *, strict: bool, as_json: 
     """Judge a profile; return 1 if something in it cannot work, or is weak and `strict` is asked."""
     view = View(path)
     profile = view.profile(name)
-    today = WallClock().now().date().isoformat()
-    flaws = judge_profile(profile, view.cost, card_of=view.card, today=today)
+    flaws = view.judged(profile)
     failed = any(strict or flaw.level == "fail" for flaw in flaws)
     if as_json:
         found = [flaw._asdict() for flaw in flaws]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from budgetroute.cli.quotes import config_for_prices
 from budgetroute.cli.supply import expected_cost
+from budgetroute.clock import WallClock
 from budgetroute.curves import hull
-from budgetroute.errors import ProfileError
-from budgetroute.profiles import load_profile
-from budgetroute.profiling import hull_shares, interval
+from budgetroute.errors import BudgetRouteError, ProfileError
+from budgetroute.profiles import judge_profile, load_profile
+from budgetroute.profiling import hull_shares, interval, rates_of
 from budgetroute.router.assembly import price_book
 from budgetroute.router.equipment import Equipment
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from budgetroute.profiles import Flaw
     from budgetroute.records import Action, Cell, ModelCard, Profile, PromptType
 
 
@@ -46,14 +48,17 @@ class View:
         said = self.config.models.get(model)
         return self._equipment.prices.card((said and said.price_as) or model)
 
+    def judged(self, profile: Profile) -> list[Flaw]:
+        """Return what is weak in a profile today, by its numbers and by what providers take."""
+        today = WallClock().now().date().isoformat()
+        return judge_profile(profile, self.cost, card_of=self.card, today=today)
+
     def rates(self, model: str) -> tuple[float, float] | None:
         """Return dollars per input and output token; None where they are not known."""
-        from budgetroute.profiling import token_rates
-
-        said = self.config.models.get(model)
-        if said is not None and said.price_as and said.price is None:
-            return token_rates(self._equipment.prices)(said.price_as)
-        return token_rates(self._equipment.prices)(model)
+        try:
+            return rates_of(self._equipment.facts(model).price)
+        except BudgetRouteError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)

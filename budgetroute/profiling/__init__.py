@@ -14,6 +14,7 @@ from budgetroute.profiling.build import (
     Fitted,
     cost_by,
     fit_profile,
+    rates_of,
     token_rates,
 )
 from budgetroute.profiling.certainty import hull_shares, interval
@@ -25,7 +26,6 @@ from budgetroute.profiling.fit import (
     monotone_caps,
     pulled,
     shrink_cells,
-    shrink_ways,
 )
 from budgetroute.profiling.outcomes import (
     Answer,
@@ -94,12 +94,12 @@ __all__ = [
     "paired_noise",
     "plot_profile",
     "pulled",
+    "rates_of",
     "read_outcomes",
     "shape_of",
     "shrink_cells",
     "shrink_families",
     "shrink_types",
-    "shrink_ways",
     "sigmoid",
     "switches",
     "token_rates",

@@ -1,4 +1,4 @@
-"""Puts a profile together: rows of cells shrunk over ways, the mixture `general`, what is worth keeping.
+"""Puts a profile together: rows of cells shrunk over cost, the mixture `general`, what is worth keeping.
 
 Every profile, shipped or a user's, comes through here.
 """
@@ -10,17 +10,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from budgetroute.curves import hull
-from budgetroute.profiling.fit import is_sensitive, mixed_reward, monotone_caps, shrink_ways
+from budgetroute.profiling.fit import is_sensitive, mixed_reward, monotone_caps, shrink_cells
 from budgetroute.profiling.outcomes import cell_at
 from budgetroute.records import Profile, PromptType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from budgetroute.profiling.outcomes import Weighted
     from budgetroute.records import Action, Cell, ClassifierRef
 
 GENERAL = "general"
+USEFUL_SHARE = 0.5
+"""Of its way's best reward: what a cap must earn in some type to be worth an action."""
 Row: TypeAlias = "list[Cell | None]"
 Rates: TypeAlias = "Callable[[str], tuple[float, float] | None]"
 """A model's dollars per input and output token; None = not known."""
@@ -86,7 +88,7 @@ def assemble(
     Args:
         evidence: what is known of each cell.
         heading: its name, date and provenance.
-        prune: leave out caps that cannot win even where their model is the only one.
+        prune: leave out what cannot win even where its model is the only one.
         progress: called with (types done, types).
     """
     rows: dict[str, Row] = {}
@@ -122,13 +124,12 @@ def assemble(
 
 
 def shrunk_row(evidence: Evidence, kind: str) -> Row:
-    """Return a type's cells: shrunk over its ways, monotone in the cap."""
+    """Return a type's cells: shrunk over cost, monotone in the cap."""
     raw = [evidence.cell(kind, action) for action in evidence.actions]
     costs = evidence.costs(raw, evidence.inputs[kind])
     row = list(raw)
     priced = [i for i, cost in enumerate(costs) if cost is not None]
-    better = shrink_ways(
-        [evidence.actions[i] for i in priced],
+    better = shrink_cells(
         [cell for i in priced if (cell := raw[i]) is not None],
         [cost for cost in costs if cost is not None],
     )
@@ -191,34 +192,46 @@ def worth_keeping(
 ) -> list[int]:
     """Return the indices of actions that some type could choose, were their model the only one.
 
-    The largest cap of a way that is kept stays too: requests that no cap may cut need it. So do
-    actions of models without a price.
+    A way of answering stays if one of its caps could win, or if its model has no price; of its caps,
+    those that earn at least half of what its best earns in some type. So the caps of a
+    configuration find neighbours to be interpolated from, and those that cut nearly all go.
     """
-    kept: set[int] = set()
-    for model in {action.model for action in actions}:
-        own = [i for i, action in enumerate(actions) if action.model == model]
-        for kind, row in rows.items():
-            points = [
-                (i, cost, cell.reward)
-                for i in own
-                if (cell := row[i]) is not None and (cost := costs[kind][i]) is not None
-            ]
-            kept.update(points[v][0] for v in hull([point[1:] for point in points]))
-            kept.update(i for i in own if row[i] is not None and costs[kind][i] is None)
-    largest: dict[Action, int] = {}
-    for i in kept:
-        way = replace(actions[i], max_tokens=1)
-        largest[way] = max(largest.get(way, 0), actions[i].max_tokens)
-    ends = {
-        way: max(a.max_tokens for a in actions if replace(a, max_tokens=1) == way)
-        for way in largest
-    }
-    kept.update(
-        i
-        for i, action in enumerate(actions)
-        if ends.get(replace(action, max_tokens=1)) == action.max_tokens
+    ways: dict[Action, list[int]] = {}
+    for index, action in enumerate(actions):
+        ways.setdefault(replace(action, max_tokens=1), []).append(index)
+    alive = {i for row, cost in _pairs(rows, costs) for i in _winners(actions, row, cost)}
+    return sorted(
+        index
+        for indices in ways.values()
+        if not alive.isdisjoint(indices)
+        for index in indices
+        if any(_earns(row, index, indices) for row in rows.values())
     )
-    return sorted(kept)
+
+
+def _pairs(
+    rows: Mapping[str, Row], costs: Mapping[str, Sequence[float | None]]
+) -> list[tuple[Row, Sequence[float | None]]]:
+    return [(row, costs[kind]) for kind, row in rows.items()]
+
+
+def _winners(actions: Sequence[Action], row: Row, costs: Sequence[float | None]) -> Iterator[int]:
+    """Yield what is on the hull of its own model's actions, and what has no price."""
+    for model in {action.model for action in actions}:
+        own = [i for i, action in enumerate(actions) if action.model == model and row[i]]
+        points = [
+            (i, (cost, cell.reward))
+            for i in own
+            if (cost := costs[i]) is not None and (cell := row[i]) is not None
+        ]
+        yield from (points[v][0] for v in hull([point for _, point in points]))
+        yield from (i for i in own if costs[i] is None)
+
+
+def _earns(row: Row, index: int, indices: Sequence[int]) -> bool:
+    cell = row[index]
+    best = max((other.reward for i in indices if (other := row[i]) is not None), default=0.0)
+    return cell is not None and cell.reward >= USEFUL_SHARE * best
 
 
 def _sensitive(row: Row, costs: Sequence[float | None]) -> bool | None:

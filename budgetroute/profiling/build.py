@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from budgetroute.clock import WallClock
 from budgetroute.errors import ProfileError, UnpricedModel
 from budgetroute.prices import PriceBook
-from budgetroute.profiles import lint_profile
+from budgetroute.profiles import dump_profile, lint_profile, parse_profile
 from budgetroute.profiling.answers import Answers, counts_of
 from budgetroute.profiling.assembly import Evidence, Heading, assemble
 from budgetroute.profiling.tables import Outcomes, implied_tokens, read_outcomes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from budgetroute.profiling.assembly import Rates
     from budgetroute.profiling.columns import Outcome
     from budgetroute.protocols import PriceSource
-    from budgetroute.records import Action, Cell, ClassifierRef, Profile, PromptType
+    from budgetroute.records import Action, Cell, ClassifierRef, Price, Profile, PromptType
 
 SHARE_TOLERANCE = 1e-6
 
@@ -36,7 +36,8 @@ class FitSettings:
         created: ISO date; None = today (UTC).
         caps: caps to replay from uncapped runs; none = 64, 256, 1024, … up to the longest answer.
         shares: type → its part of the traffic; none = its part of the prompts.
-        prune: leave out caps that could not win even if their model were the only one.
+        prune: leave out ways that could not win even if their model were the only one, and caps that
+            cut nearly all.
         provenance: sources, licences, graders: whatever a reader should know.
         classifier: the text classifier beside the profile.
     """
@@ -77,7 +78,7 @@ def fit_profile(
     """Fit a profile to a table of graded calls; blocks on the table and the price map.
 
     Every mean is pulled towards what task and way effects predict, then, by type, towards a
-    concave fit over log cost (`shrink_ways`); caps are replayed from longer runs where they only
+    concave fit over log cost (`shrink_cells`); caps are replayed from longer runs where they only
     cut. Prices weigh costs while fitting; the profile keeps tokens.
 
     Args:
@@ -110,7 +111,8 @@ def fit_profile(
         classifier=said.classifier,
         provenance=_provenance(said, table, rows, notes=notes),
     )
-    profile = assemble(evidence, heading, prune=said.prune, progress=progress)
+    made = assemble(evidence, heading, prune=said.prune, progress=progress)
+    profile = parse_profile(dump_profile(made), origin=said.name)  # names that no file may have
     return Fitted(
         profile=profile,
         notes=notes,
@@ -124,14 +126,18 @@ def token_rates(prices: PriceSource) -> Rates:
 
     def rates(model: str) -> tuple[float, float] | None:
         try:
-            price = prices.price(model)
+            return rates_of(prices.price(model))
         except UnpricedModel:
             return None
-        if price.second is not None:
-            return None
-        return usd_from_atto(price.rates.input), usd_from_atto(price.rates.output)
 
     return rates
+
+
+def rates_of(price: Price) -> tuple[float, float] | None:
+    """Return dollars per input and output token; None for what is paid by time."""
+    if price.second is not None:
+        return None
+    return usd_from_atto(price.rates.input), usd_from_atto(price.rates.output)
 
 
 def cost_by(rates: Rates) -> Callable[[Action, Cell, PromptType], float | None]:

@@ -24,15 +24,14 @@ HALF = 0.5
 def pulled(curve: Curve, prediction: Prediction, *, scatter: float) -> Curve:
     """Return a measured curve pulled towards its prediction (empirical Bayes).
 
-    w = τ²/(τ² + se²), τ the spread of true scores around predictions on the reward scale. The new
-    error is that of both parts: w·se² + (1 − w)²·(the prediction's variance − τ²).
+    w = τ²/(τ² + se²), τ the standard error of the prediction, at least what true scores scatter around
+    predictions; both on the reward scale. The new error is that of the posterior, √w · se.
     """
-    spread = (prediction.reward * (1 - prediction.reward)) ** 2 * scatter
-    noise = curve.reward_se**2
-    weight = spread / (spread + noise)
+    least = (prediction.reward * (1 - prediction.reward)) ** 2 * scatter
+    spread = max(least, prediction.reward_se**2)
+    weight = spread / (spread + curve.reward_se**2)
     reward = weight * curve.reward + (1 - weight) * prediction.reward
-    doubt = (1 - weight) ** 2 * max(0.0, prediction.reward_se**2 - spread)
-    return with_reward(curve, reward, reward_se=math.sqrt(weight * noise + doubt))
+    return with_reward(curve, reward, reward_se=math.sqrt(weight) * curve.reward_se)
 
 
 def shrink_cells(cells: Sequence[Cell], costs: Sequence[float]) -> list[Cell]:
@@ -50,42 +49,6 @@ def shrink_cells(cells: Sequence[Cell], costs: Sequence[float]) -> list[Cell]:
     fit = fit_concave([costs[i] for i in known], means, counts)
     better = dict(zip(known, shrink(means, counts, [fit.at(costs[i]) for i in known]), strict=True))
     return [replace(cell, reward=better.get(i, cell.reward)) for i, cell in enumerate(cells)]
-
-
-def shrink_ways(
-    actions: Sequence[Action], cells: Sequence[Cell], costs: Sequence[float]
-) -> list[Cell]:
-    """Shrink a type's ways of answering, each at its largest cap, and scale their smaller caps.
-
-    What a cap cuts follows from the lengths and has no error to share with other ways; left among
-    the cells it would only make the fit's scatter large, and the shrinkage weak.
-
-    Args:
-        actions: one type's.
-        cells: one per action.
-        costs: dollars of each, positive.
-    """
-    ways = [_way(action) for action in actions]
-    top: dict[Action, int] = {}
-    for index, way in enumerate(ways):
-        if way not in top or actions[index].max_tokens > actions[top[way]].max_tokens:
-            top[way] = index
-    indices = list(top.values())
-    shrunk = shrink_cells([cells[i] for i in indices], [costs[i] for i in indices])
-    scale = {
-        ways[i]: cell.reward / cells[i].reward if cells[i].reward > 0 else 1.0
-        for i, cell in zip(indices, shrunk, strict=True)
-    }
-    return [
-        replace(cell, reward=min(1.0, cell.reward * scale[way]))
-        for cell, way in zip(cells, ways, strict=True)
-    ]
-
-
-def _way(action: Action) -> Action:
-    """Return the action without its cap, if a cap only cuts; else every cap is a way of its own."""
-    only_cuts = action.reasoning_effort in {None, "none"} and action.n == 1
-    return replace(action, max_tokens=1) if only_cuts else action
 
 
 def effective_samples(cell: Cell) -> float:

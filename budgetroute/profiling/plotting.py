@@ -62,7 +62,12 @@ def plot_profile(
     if not dots:
         raise ProfileError(f"profile {profile.name!r}: no action has a price: nothing to draw")
     looks = _looks(profile)
-    settings = {"svg.hashsalt": "budgetroute", "svg.fonttype": "path", "font.size": 9}
+    settings = {
+        "svg.hashsalt": "budgetroute",  # the same picture, the same bytes
+        "svg.fonttype": "path",
+        "text.parse_math": False,  # a name may hold dollar signs
+        "font.size": 9,
+    }
     with rc(settings):
         figure = _drawn(profile, dots, looks, figure_type=figure_type)
         made = io.BytesIO()
