@@ -44,9 +44,10 @@ _ADVICE = {
     sqlite3.SQLITE_PERM: "this user may not open it; set [store] path to another folder",
     sqlite3.SQLITE_IOERR: "the disk failed to read or write it; see the system's log",
 }
-_AT_ONCE = 8
+_AT_ONCE = 6
 """Tries without a pause: a transaction of another process is shorter than the least sleep."""
-_LEAST_PAUSE_S = 0.0001
+_LEAST_PAUSE_S, _USUAL_PAUSE_S = 0.0001, 0.0003
+_LONG_S = 0.1
 _inherited: list[sqlite3.Connection] = []
 
 
@@ -155,10 +156,12 @@ def patiently(operation: Callable[[], T], *, patience_s: float, path: Path) -> T
 def _pause_after(waited_s: float) -> float:
     """Return how long to sleep before the next try, in seconds.
 
-    A share of what was waited so far: 200 waiters that poll at a fixed pace keep the one that holds
-    the lock from running. Short for as long as a few busy processes make each other wait.
+    Short while a few busy processes make each other wait (longer gave less at 8 processes); then a
+    share of what was waited: 200 that poll at a fixed pace keep who holds the lock from running.
     """
-    return max(_LEAST_PAUSE_S, min(waited_s / 8, 0.002), waited_s / 50)
+    if waited_s > _LONG_S:
+        return waited_s / 50
+    return max(_LEAST_PAUSE_S, min(waited_s / 8, _USUAL_PAUSE_S))
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
