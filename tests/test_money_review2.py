@@ -1,5 +1,7 @@
 """The seams between features read by an auditor: what one part does to the money of another."""
 
+import json
+
 import openai
 import pytest
 from cli_support import STORE, cli_at
@@ -20,7 +22,7 @@ from http_support import (
 import budgetroute
 from budgetroute import Router, completion, last_decision, route, wrap
 from budgetroute.errors import StoreError
-from budgetroute.records import Balance, Pins, Price, Rates, Usage
+from budgetroute.records import Balance, InputSize, Pins, Price, Rates, Usage
 from budgetroute.router.bills import Ended, billed
 from budgetroute.testing import ScriptedServer, ok, status
 
@@ -271,3 +273,40 @@ class TestRoutedInsideRouted:
         self.answer_of(server, router, None)
         assert len(attempts(router)) == 2
         assert "counts twice" not in caplog.text
+
+
+def test_computed_pins_make_no_group_for_each_call(world):
+    """A cap or a temperature that is computed anew for each call must not fill memory and store."""
+    router = world.router()
+    for i in range(200):
+        router.decide(asked(pins=Pins(max_tokens=300 + i, temperature=i / 200)))
+    router.decide(asked(pins=Pins(max_tokens=3000)))
+    assert len(world.store.arrivals("day:")) == 2
+
+
+class TestOneEstimate:
+    RATIO = MODELS.replace('[models."mid"]', '[models."mid"]\ntoken_ratio = 2.0')
+
+    def test_what_reports_taught_is_not_multiplied_again(self, world):
+        """The function adds 1,000 of the model's own tokens; `token_ratio` is for what we count."""
+        router = world.router(models=self.RATIO)
+        pins = Pins(model="mid", max_tokens=1024, cot=False)
+        request = asked(hidden_input=True, prompt_type="math", pins=pins)
+        first = router.decide(request)
+        router.settle(first, [Usage(2 * 200 + 1000, 320)])
+        second = router.decide(request)
+        assert second.expected_usd == pytest.approx((1400 * 1.0 + 320 * 4.0) / 1e6)
+        counted = router.counted(second, request, text=0)
+        assert counted.input_tokens == 1400
+
+    def test_a_plan_and_a_call_expect_the_same(self, world):
+        """The solver's curve of a group costs what its calls are expected to cost, tools and all."""
+        router = world.router(budget="daily_usd = 100.0")
+        size = InputSize(200, 800, framing=40_000)
+        decision = router.decide(asked(size=size, prompt_type="math"))
+        world.pass_time(minutes=2)
+        router.decide(asked(size=size, prompt_type="math"))
+        (group,) = {group for group, _ in world.store.arrivals("day:")}
+        points = json.loads(world.store.load_plan(f"test|curve|{group}").value)["points"]
+        nearest = min(abs(usd / decision.expected_usd - 1) for _, usd, _ in points)
+        assert nearest < 0.06  # sizes of a group are rounded to a twentieth

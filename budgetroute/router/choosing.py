@@ -203,7 +203,7 @@ class Chooser:
         group = group_of(self.pace.app, request, prompt_type)
         group += "".join([mark_of(pace.scope) for pace in paces[1:]])
         if self.pace.solver is not None:
-            counted = sizing.size.tokens + sizing.size.framing + sizing.expected_overhead
+            counted = sizing.counted + sizing.expected_overhead
             size = self._sizes.setdefault(group, MeanSize())
             size.add(max(0.0, counted))
             if size.seen % _SERVED_EVERY == 1:
@@ -337,6 +337,17 @@ def group_of(app: str, request: Request, prompt_type: str) -> str:
     tokens = request.size.tokens
     bin_number = min(_BINS - 1, max(0, int(math.log2(tokens + 1)) - 4))
     key = f"{app}|{request.route}|{prompt_type}|{bin_number}"
-    if request.pins == _FREE:
+    pins = _alike(request.pins)
+    if pins == _FREE:
         return key
-    return f"{key}|{hashlib.blake2b(repr(request.pins).encode(), digest_size=4).hexdigest()}"
+    return f"{key}|{hashlib.blake2b(repr(pins).encode(), digest_size=4).hexdigest()}"
+
+
+def _alike(pins: Pins) -> Pins:
+    """Return pins as groups tell them apart, so that computed ones make no group for each call.
+
+    A temperature changes no curve; caps up to the same power of two share one.
+    """
+    cap = pins.max_tokens
+    rounded = None if cap is None else 1 << (cap - 1).bit_length()
+    return replace(pins, temperature=None, max_tokens=rounded)

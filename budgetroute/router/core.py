@@ -242,7 +242,7 @@ class Router:
             return replace(seen, output_tokens=max(output, seen.output_tokens))
         default = self.config.route(decision.route).input_tokens if request.hidden_input else 0
         hidden = self.overheads.of(decision.route, default=default).expected
-        given = max(0.0, decision.input_tokens + hidden) * facts.ratio
+        given = max(0.0, decision.input_tokens * facts.ratio + hidden)
         given += decision.images * (facts.image_tokens or 0)
         return Usage(round(given), output)
 

@@ -131,7 +131,7 @@ class Slate:
         self._lean = Leaning(self.rows, self.types, stacked=self._stacked, values=weight)
         ratio = np.array([row.facts.ratio for row in self.rows])
         self._ratio = ratio
-        self._in_usd = np.array([row.input_usd for row in self.rows]) * ratio
+        self._in_usd = np.array([row.input_usd for row in self.rows])
         self._out_usd = np.array([row.output_usd for row in self.rows])
         self._image = np.array([float(row.facts.image_tokens or 0) for row in self.rows])
         self._image_usd = self._image * np.array([row.input_usd for row in self.rows])
@@ -222,13 +222,14 @@ class Slate:
             factor = np.where(bare, 1.0, factor / seen)
         if guess is not None:
             reward, gain = self._lean.moved(mix, reward, gain, guess=guess)
-        counted = max(0.0, sizing.counted + sizing.expected_overhead)
+        # the overhead was learnt from reports, so it is in the model's own tokens already
+        tokens = np.maximum(sizing.counted * self._ratio + sizing.expected_overhead, 0.0)
         images = sizing.size.images
-        cost = factor * (counted * self._in_usd) + output * self._out_usd + self._fee
+        cost = factor * (tokens * self._in_usd) + output * self._out_usd + self._fee
         if images:
             cost += images * self._image_usd
         if self._odd:
-            inputs = counted * self._ratio * factor + images * self._image
+            inputs = tokens * factor + images * self._image
             self._reprice(cost, inputs, output, weights, sizing)
         if sizing.terms.searches:
             cost = cost + self._search
