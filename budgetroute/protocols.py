@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,12 +15,16 @@ if TYPE_CHECKING:
         Booked,
         Decision,
         Entry,
+        Grade,
         Grant,
         InputSize,
         ModelCard,
+        Pick,
         Price,
+        Reference,
         Refusal,
         Request,
+        Response,
         Settlement,
         Slot,
         StoredPlan,
@@ -160,4 +164,28 @@ class Observer(Protocol):
 
     def stepped(self, fields: Mapping[str, object]) -> None:
         """Tell of a change of the shadow price."""
+        ...
+
+
+class ChatBackend(Protocol):
+    """Sends one chat request, as `backends.LiteLLMBackend` does."""
+
+    def complete(self, **kwargs: Any) -> Any:  # noqa: ANN401 - whatever the library takes and returns
+        """Return the response; blocks until it is whole."""
+        ...
+
+
+class Grader(Protocol):
+    """Says what the responses to one prompt are worth."""
+
+    def grade(self, responses: Sequence[Response], reference: Reference) -> Grade:
+        """Return one grade for all choices of one call; may block where grading is a call itself."""
+        ...
+
+
+class Verifier(Protocol):
+    """Picks one of several responses without knowing the reference."""
+
+    def pick(self, responses: Sequence[Response], prompt: str | None) -> Pick:
+        """Return which response to take; responses have text."""
         ...

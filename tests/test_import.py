@@ -129,3 +129,15 @@ def test_errors_are_one_tree():
     ]
     assert len(errors) == 7
     assert all(issubclass(error, budgetroute.BudgetRouteError) for error in errors)
+
+
+def test_graders_load_no_library():
+    """Building graders loads no library of theirs, nor any other heavy one."""
+    code = """
+from budgetroute.graders import build_grader
+for spec in ("exact", "rouge-l", "bertscore", "json-schema", "regex:a"):
+    build_grader(spec)
+"""
+    assert loaded(code).isdisjoint(
+        (*LIBRARIES, "jsonschema", "rouge_score", "nltk", "bert_score", "torch")
+    )

@@ -10,6 +10,7 @@ from budgetroute.records.decisions import (
     Request,
     Settlement,
 )
+from budgetroute.records.grading import Grade, Pick, Reference, Response
 from budgetroute.records.guesses import Guess
 from budgetroute.records.ledger import (
     Applied,
@@ -54,6 +55,7 @@ __all__ = [
     "Entry",
     "Failure",
     "Fees",
+    "Grade",
     "Grant",
     "Guess",
     "Hours",
@@ -63,14 +65,17 @@ __all__ = [
     "ModelCard",
     "OffPeak",
     "Option",
+    "Pick",
     "Pins",
     "Plan",
     "Price",
     "Profile",
     "PromptType",
     "Rates",
+    "Reference",
     "Refusal",
     "Request",
+    "Response",
     "Settlement",
     "Slot",
     "StoredPlan",
