@@ -58,19 +58,24 @@ def read(path: str | os.PathLike[str], *, most: int) -> tuple[bytes, os.stat_res
 
 
 @contextmanager
-def draft_of(path: Path, text: str) -> Iterator[Path]:
-    """Write a text beside `path`, under a name that nobody can foresee; yield it, and remove it.
+def draft_of(path: Path, content: str | bytes, *, mode: int = 0o666) -> Iterator[Path]:
+    """Write a draft beside `path`, under a name that nobody can foresee; yield it, and remove it.
 
     The caller renames it to `path`, so that readers see the old file or the new one, never half.
+
+    Args:
+        path: the file to be.
+        content: what it holds.
+        mode: who may read it, less the umask.
 
     Raises:
         OSError: it cannot be written.
     """
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
     try:
-        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o666)
+        descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, mode)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode())
+            file.write(content.encode() if isinstance(content, str) else content)
         yield draft
     finally:
         draft.unlink(missing_ok=True)

@@ -101,6 +101,106 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter per option
     raise typer.Exit(fit_command(asked, config, as_json=as_json))
 
 
+@profile_app.command("import")
+def import_logs(  # noqa: PLR0913, PLR0917 - one parameter per option
+    logs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="LOG…",
+            help="inspect_ai .eval or .json, promptfoo .json, lm-evaluation-harness samples_*.jsonl, "
+            "or tables of outcomes.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The table to write: .jsonl or .parquet."
+        ),
+    ] = None,
+    fit: Annotated[
+        Path | None,
+        typer.Option("--fit", metavar="FILE", help="Go straight to a profile, a .json file."),
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model", metavar="NAME=OURS", help="The log's name of a model = yours; repeatable."
+        ),
+    ] = None,
+    scorers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scorer", metavar="NAME", help="Which scorer to take; repeatable, one per type."
+        ),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option("--scale", metavar="LOW,HIGH", help="The grades that are worth 0 and 1."),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--type", metavar="NAME", help="Every prompt's type. (default: the task)"),
+    ] = None,
+    kind_from: Annotated[
+        str | None,
+        typer.Option(
+            "--type-from", metavar="FIELD", help="The metadata or variable that names the type."
+        ),
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", min=1, help="The cap that was sent, where a log has none."),
+    ] = None,
+    effort: Annotated[
+        str | None, typer.Option("--effort", help="The reasoning effort, where a log has none.")
+    ] = None,
+    cot: Annotated[
+        bool, typer.Option("--cot", help="The chain-of-thought instruction was added.")
+    ] = False,
+    template: Annotated[
+        int | None,
+        typer.Option("--template", min=1, help="Which wording to take where there are several."),
+    ] = None,
+    count_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--count-tokens", help="Count answers with o200k where a log has no usage, and say so."
+        ),
+    ] = False,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompts",
+            metavar="FILE",
+            help="Keep the prompts' text in this file, for a classifier.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Import logs of evaluation tools: a table of outcomes, or at once a profile.
+
+    The tool is told by a file's content. What is read of each: docs/profiles.md.
+    """
+    from budgetroute.cli.profile_import import Wanted, import_command, models_of, scale_of
+    from budgetroute.profiling.imports import ImportSettings, Sent
+
+    settings = ImportSettings(
+        models=models_of(models or ()),
+        scorers=tuple(scorers or ()),
+        scale=scale_of(scale),
+        type=kind,
+        type_from=kind_from,
+        given=Sent(max_tokens, cot=cot or None, effort=effort),
+        template=template,
+        count_tokens=count_tokens,
+        keep_prompts=prompts is not None,
+    )
+    wanted = Wanted(output, fit, prompts, force=force)
+    raise typer.Exit(import_command(logs, settings, wanted, config=config, as_json=as_json))
+
+
 @profile_app.command("show")
 def show(
     profile: Which = None,

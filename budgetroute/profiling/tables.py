@@ -181,6 +181,15 @@ def _rows_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     return readers[suffix](data, path)
 
 
+def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (number, column → value) of a table's rows, unchecked.
+
+    Raises:
+        ProfileError: the file cannot be read.
+    """
+    yield from _rows_of(path)
+
+
 def _text(data: bytes, path: Path) -> io.StringIO:
     try:
         return io.StringIO(data.decode("utf-8-sig"), newline="")
