@@ -177,6 +177,7 @@ class Build:
             parts=self.parts_of,
             rates=self.data.prices.get,
             adjust=self.adjust,
+            is_pooled=True,
         )
         return assemble(evidence, Heading("broad", CREATED, classifier, provenance(self.data)))
 

@@ -19,6 +19,7 @@ from budgetroute.profiling import (
     interval,
     outcomes_of,
     read_outcomes,
+    shrink_ways,
 )
 from budgetroute.records import Action, Cell
 
@@ -377,6 +378,28 @@ class TestFit:
         made = fitted(made_up(), provenance={"licence": "mine"}).profile.provenance
         assert (made["rows"], made["prompts"], made["licence"]) == (540, 180, "mine")
         assert made["answers"]["easy"] == dict.fromkeys(["large", "middle", "small"], 60)
+
+
+class TestShrinking:
+    def test_caps_follow_their_way(self):
+        """Smaller caps are scaled as the largest was; the ratio comes from lengths, not luck."""
+        actions = [Action(m, cap) for m in "abcdef" for cap in (64, 1024)]
+        rewards = [0.3, 0.35, 0.42, 0.44, 0.45, 0.62]
+        row = [Cell(30, share * reward, 0.09, 50.0) for reward in rewards for share in (0.5, 1.0)]
+        costs = [10.0**i * share for i in range(6) for share in (0.5, 1.0)]
+        better = shrink_ways(actions, row, costs)
+        assert [b.reward / a.reward for a, b in zip(better[::2], better[1::2], strict=True)] == (
+            pytest.approx([2.0] * 6)
+        )
+        assert better[-1].reward < 0.62
+
+    def test_hidden_reasoning_shrinks_cap_by_cap(self):
+        """Caps that were each measured are ways of their own."""
+        actions = [Action("m", 64 * 4**i, reasoning_effort="low") for i in range(5)]
+        row = [Cell(20, reward, 0.1, 50.0) for reward in (0.2, 0.5, 0.4, 0.6, 0.62)]
+        better = shrink_ways(actions, row, [1.0, 4.0, 16.0, 64.0, 256.0])
+        ratios = {round(b.reward / a.reward, 6) for a, b in zip(row, better, strict=True)}
+        assert len(ratios) > 1
 
 
 class TestCertainty:

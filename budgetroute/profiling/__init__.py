@@ -26,6 +26,7 @@ from budgetroute.profiling.fit import (
     monotone_caps,
     pulled,
     shrink_cells,
+    shrink_ways,
 )
 from budgetroute.profiling.outcomes import (
     Answer,
@@ -100,6 +101,7 @@ __all__ = [
     "shrink_cells",
     "shrink_families",
     "shrink_types",
+    "shrink_ways",
     "sigmoid",
     "switches",
     "token_rates",

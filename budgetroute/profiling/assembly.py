@@ -41,6 +41,8 @@ class Evidence:
         parts: weighted curves behind it, empty where there are none.
         rates: dollars per token; they weigh cost while fitting, nothing else.
         adjust: a last word on a type's shrunk cells.
+        is_pooled: the curves were pulled to effects of task and way; if not, cells are pulled to a
+            concave fit over log cost.
     """
 
     actions: tuple[Action, ...]
@@ -50,6 +52,7 @@ class Evidence:
     parts: Callable[[str, Action], Sequence[Weighted]]
     rates: Rates
     adjust: Adjust = field(default=lambda _, row: row)
+    is_pooled: bool = False
 
     def costs(self, row: Row, input_tokens: float) -> list[float | None]:
         """Return dollars of one call of each action; None without a cell or a price."""
@@ -124,8 +127,22 @@ def assemble(
 
 
 def shrunk_row(evidence: Evidence, kind: str) -> Row:
-    """Return a type's cells: shrunk over cost, monotone in the cap."""
+    """Return a type's cells: shrunk over cost unless they were pooled, monotone in the cap.
+
+    Not both: on public matrices of models the fit over cost undoes what pooling gains, for a
+    model's price says less of its quality than its other answers do.
+    """
     raw = [evidence.cell(kind, action) for action in evidence.actions]
+    row = list(raw) if evidence.is_pooled else _shrunk_over_cost(evidence, kind, raw)
+    row = evidence.adjust(kind, row)
+    known = [i for i, cell in enumerate(row) if cell is not None]
+    lifted = monotone_caps([evidence.actions[i] for i in known], [c for c in row if c is not None])
+    for i, cell in zip(known, lifted, strict=True):
+        row[i] = cell
+    return row
+
+
+def _shrunk_over_cost(evidence: Evidence, kind: str, raw: Row) -> Row:
     costs = evidence.costs(raw, evidence.inputs[kind])
     row = list(raw)
     priced = [i for i, cost in enumerate(costs) if cost is not None]
@@ -134,11 +151,6 @@ def shrunk_row(evidence: Evidence, kind: str) -> Row:
         [cost for cost in costs if cost is not None],
     )
     for i, cell in zip(priced, better, strict=True):
-        row[i] = cell
-    row = evidence.adjust(kind, row)
-    known = [i for i, cell in enumerate(row) if cell is not None]
-    lifted = monotone_caps([evidence.actions[i] for i in known], [c for c in row if c is not None])
-    for i, cell in zip(known, lifted, strict=True):
         row[i] = cell
     return row
 

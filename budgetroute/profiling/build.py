@@ -77,9 +77,9 @@ def fit_profile(
 ) -> Fitted:
     """Fit a profile to a table of graded calls; blocks on the table and the price map.
 
-    Every mean is pulled towards what task and way effects predict, then, by type, towards a
-    concave fit over log cost (`shrink_cells`); caps are replayed from longer runs where they only
-    cut. Prices weigh costs while fitting; the profile keeps tokens.
+    Every mean is pulled towards what task and way effects predict; with too few tasks or ways for
+    that, towards a concave fit over log cost (`shrink_cells`). Caps are replayed from longer runs
+    where they only cut. Prices weigh costs while fitting; the profile keeps tokens.
 
     Args:
         outcomes: a table that was read, or its path.
@@ -104,6 +104,7 @@ def fit_profile(
         cell=answers.cell,
         parts=answers.parts,
         rates=rates,
+        is_pooled=answers.effects is not None,
     )
     heading = Heading(
         said.name,

@@ -51,6 +51,42 @@ def shrink_cells(cells: Sequence[Cell], costs: Sequence[float]) -> list[Cell]:
     return [replace(cell, reward=better.get(i, cell.reward)) for i, cell in enumerate(cells)]
 
 
+def shrink_ways(
+    actions: Sequence[Action], cells: Sequence[Cell], costs: Sequence[float]
+) -> list[Cell]:
+    """Shrink a type's ways of answering, each at its largest cap, and scale their smaller caps.
+
+    What a cap cuts follows from the lengths and has no error to share with other ways; left among
+    the cells it would only make the fit's scatter large, and the shrinkage weak.
+
+    Args:
+        actions: one type's.
+        cells: one per action.
+        costs: dollars of each, positive.
+    """
+    ways = [_way(action) for action in actions]
+    top: dict[Action, int] = {}
+    for index, way in enumerate(ways):
+        if way not in top or actions[index].max_tokens > actions[top[way]].max_tokens:
+            top[way] = index
+    indices = list(top.values())
+    shrunk = shrink_cells([cells[i] for i in indices], [costs[i] for i in indices])
+    scale = {
+        ways[i]: cell.reward / cells[i].reward if cells[i].reward > 0 else 1.0
+        for i, cell in zip(indices, shrunk, strict=True)
+    }
+    return [
+        replace(cell, reward=min(1.0, cell.reward * scale[way]))
+        for cell, way in zip(cells, ways, strict=True)
+    ]
+
+
+def _way(action: Action) -> Action:
+    """Return the action without its cap, if a cap only cuts; else every cap is a way of its own."""
+    only_cuts = action.reasoning_effort in {None, "none"} and action.n == 1
+    return replace(action, max_tokens=1) if only_cuts else action
+
+
 def effective_samples(cell: Cell) -> float:
     """Return how many independent answers would give the cell's standard error."""
     if cell.reward_se <= 0:
