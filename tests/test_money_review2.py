@@ -2,6 +2,7 @@
 
 import json
 
+import httpx
 import openai
 import pytest
 from cli_support import STORE, cli_at
@@ -230,6 +231,29 @@ class TestAfterAnOutage:
         store.down = frozenset()
         assert router.status().virtual.held_usd == 0.0
 
+    def test_one_bill_that_cannot_be_booked_keeps_no_other_waiting(self, world):
+        """A damaged row fails for good; what came after it is booked all the same."""
+        store = FlakyStore(world.store)
+        router = world.router(store=store)
+        damaged, *others = [router.decide(asked()) for _ in range(3)]
+        settle, is_damaged = world.store.settle, True
+
+        def strange(bill):
+            if is_damaged and bill.decision == damaged.id:
+                raise StoreError("the ledger holds what budgetroute never writes")
+            return settle(bill)
+
+        world.store.settle = strange
+        store.down = FlakyStore.EVERYTHING
+        for decision in (damaged, *others):
+            router.settle(decision, [Usage(200, 100)])
+        store.down = frozenset()
+        router.cash.book_pending()
+        states = {e.decision: e.row.state for e in world.store.recent(10)}
+        assert [states[d.id] for d in (damaged, *others)] == ["held", "settled", "settled"]
+        is_damaged = False
+        assert router.status().held_usd == 0.0
+
     def test_a_retry_is_held_once_the_ledger_is_back(self, world):
         """A first attempt that nobody could count is no reason to let the next run uncounted."""
         store = FlakyStore(world.store)
@@ -310,3 +334,25 @@ class TestOneEstimate:
         points = json.loads(world.store.load_plan(f"test|curve|{group}").value)["points"]
         nearest = min(abs(usd / decision.expected_usd - 1) for _, usd, _ in points)
         assert nearest < 0.06  # sizes of a group are rounded to a twentieth
+
+
+class UnprintableError(openai.NotFoundError):
+    """An SDK's error whose words cannot be had."""
+
+    __module__ = "openai"
+
+    def __str__(self):
+        raise ValueError("not printable")
+
+
+def test_an_error_that_cannot_be_printed_is_the_callers(router):
+    """Reading it for quarantine must neither replace it nor leave the hold behind."""
+    answered = httpx.Response(404, request=httpx.Request("POST", "http://x"))
+
+    @route(router=router)
+    def answer(question, *, model=MINI, max_tokens=256):
+        raise UnprintableError("no", response=answered, body=None)
+
+    with pytest.raises(UnprintableError):
+        answer("why?")
+    assert [state for state, _ in attempts(router)] == ["released"]

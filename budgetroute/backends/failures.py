@@ -277,7 +277,10 @@ def _words(exc: BaseException) -> frozenset[str]:
 
 def _text(link: BaseException) -> str:
     """Return what an SDK's error says, empty for any other: what others write is not evidence."""
-    return str(link) if _depth(link) <= _SDK else ""
+    try:
+        return str(link) if _depth(link) <= _SDK else ""
+    except Exception:  # noqa: BLE001 - an error that cannot be printed is still the caller's to see
+        return ""
 
 
 def _body_in(text: str) -> Mapping[str, object]:

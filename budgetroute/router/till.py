@@ -197,7 +197,11 @@ class Till:
         logger.warning("%s waits in memory, its hold stays: %s", what, err)
 
     def book_pending(self) -> None:
-        """Do what waits in memory, bills and releases, until the store refuses one."""
+        """Do what waits in memory, bills and releases, until the store cannot be reached.
+
+        One that cannot be booked, its row is damaged, goes to the end: it keeps no other waiting.
+        """
+        failed = 0
         while self._pending:
             try:
                 work = self._pending.popleft()
@@ -205,9 +209,14 @@ class Till:
                 return
             try:
                 work()
-            except StoreError:
-                self._pending.appendleft(work)
-                return
+            except StoreError as err:
+                failed += 1
+                if err.retryable:
+                    self._pending.appendleft(work)
+                    return
+                self._pending.append(work)
+                if failed > 1:
+                    return
 
     def exceeded(self, refusal: Refusal, limit: Applied, at: int) -> BudgetExceeded:
         """Return the error that names the limit which refused."""
