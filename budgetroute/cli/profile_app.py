@@ -201,6 +201,40 @@ def import_logs(  # noqa: PLR0913, PLR0917 - one parameter per option
     raise typer.Exit(import_command(logs, settings, wanted, config=config, as_json=as_json))
 
 
+@profile_app.command("update")
+def update(  # noqa: PLR0913, PLR0917 - one parameter per option
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="A shipped name or a file.")],
+    outcomes: Annotated[
+        Path, typer.Argument(metavar="OUTCOMES", help="New graded calls: .csv, .jsonl, .parquet.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="(default: NAME-vN.json beside the old one)"
+        ),
+    ] = None,
+    types: Annotated[
+        Path | None,
+        typer.Option(
+            "--types",
+            metavar="FILE",
+            help="A table with prompt_id and type, over the outcomes' own types.",
+        ),
+    ] = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Let cells that were measured again forget the old ones.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    config: ConfigPath = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a profile's next version with new outcomes, and show what changed; the old one stays."""
+    from budgetroute.cli.profile_update import Step, update_command
+
+    step = Step(profile, outcomes, output, types, anew=anew, force=force)
+    raise typer.Exit(update_command(step, config, as_json=as_json))
+
+
 @profile_app.command("show")
 def show(
     profile: Which = None,
