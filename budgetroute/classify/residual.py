@@ -33,8 +33,8 @@ def squared(shapes: Any, scale: Any) -> Any:  # noqa: ANN401 - arrays, one promp
     """Return standardised shapes, held within 3 deviations, and their squares less 1."""
     import numpy as np
 
-    plain = np.clip((shapes - scale[0]) / scale[1], -_EXTREME, _EXTREME)
-    return np.concatenate([plain, plain**2 - 1.0], axis=-1)
+    plain = np.minimum(np.maximum((shapes - scale[0]) / scale[1], -_EXTREME), _EXTREME)
+    return np.concatenate([plain, plain * plain - 1.0], axis=-1)
 
 
 class Residual:
@@ -68,7 +68,7 @@ class Residual:
         self.families = tuple(families)
         self._terms = np.ascontiguousarray(arrays["residual_terms"], dtype=np.float64)
         shape = np.asarray(arrays["residual_shape"], dtype=np.float64)
-        self._shared, self._own = shape[0], shape[1:]
+        self._shared, self._own = shape[0], shape[1:].reshape(classes, -1)
         self._scale = np.asarray(arrays["residual_scale"], dtype=np.float64)
         self._out = np.asarray(arrays["residual_out"], dtype=np.float64)
 
@@ -84,13 +84,12 @@ class Residual:
 
         ids, values = found
         shape = squared(np.array(shape_of_text(text)), self._scale)
-        weighed = self._shared + np.tensordot(np.asarray(shares), self._own, axes=1)
-        out = (values @ self._terms[ids] + shape @ weighed) @ self._out
-        rewards = np.clip(out[1:], -WIDEST, WIDEST).tolist()
+        weighed = self._shared + (np.array(shares) @ self._own).reshape(self._shared.shape)
+        out = ((values @ self._terms[ids] + shape @ weighed) @ self._out).tolist()
         return Guess(
-            length=float(np.clip(out[0], -LONGEST, LONGEST)),
+            length=min(LONGEST, max(-LONGEST, out[0])),
             families=self.families,
-            rewards=tuple(rewards),
+            rewards=tuple([min(WIDEST, max(-WIDEST, reward)) for reward in out[1:]]),
         )
 
 

@@ -11,7 +11,7 @@ import re
 
 __all__ = ["SHAPES", "shape_of_text"]
 
-HEAD = 20_000
+HEAD = 4_000
 """Characters read; they bound the time a long prompt takes."""
 _words = re.compile(r"\w+").findall
 _numbers = re.compile(r"\d+").findall

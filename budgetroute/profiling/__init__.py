@@ -2,7 +2,8 @@
 
 `tables` reads graded calls, `answers` groups them, `outcomes` turns them into curves over every cap,
 `pooling` predicts what was not measured, `fit` and `additive` shrink what was, `assembly` puts the
-profile together. `fit_profile` does all of that. `residuals` finds what single prompts add.
+profile together. `fit_profile` does all of that. `residuals` finds what single prompts add,
+`discovery` types where nobody labelled any.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from budgetroute.profiling.build import (
 from budgetroute.profiling.certainty import hull_shares, interval
 from budgetroute.profiling.columns import COLUMNS, Outcome, Way
 from budgetroute.profiling.comparing import Change, Switch, changes, switches
+from budgetroute.profiling.discovery import discover_types, merge_types
 from budgetroute.profiling.fit import (
     is_sensitive,
     mixed_reward,
@@ -78,6 +80,7 @@ __all__ = [
     "cell_at",
     "changes",
     "cost_by",
+    "discover_types",
     "estimated",
     "fit_effects",
     "fit_lengths",
@@ -89,6 +92,7 @@ __all__ = [
     "is_sensitive",
     "logit",
     "measured",
+    "merge_types",
     "mixed_reward",
     "monotone_caps",
     "outcomes_of",

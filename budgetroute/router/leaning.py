@@ -56,7 +56,8 @@ class Leaning:
         np = self._np
         mean = sum(guess.rewards) / max(1, len(guess.rewards))
         added = np.array([*guess.rewards, mean])[self._place(guess.families)]
-        change = np.clip(reward + added * (mix @ self._part()), 0.0, 1.0) - reward
+        moved = reward + added * (mix @ self._part())
+        change = np.minimum(np.maximum(moved, 0.0), 1.0) - reward
         return reward + change, gain + np.nan_to_num(change) * float((mix @ self._values)[0])
 
     def _table(self, step: int) -> Any:  # noqa: ANN401 - an array
