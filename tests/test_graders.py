@@ -48,6 +48,28 @@ class TestText:
         )
         assert graded(Exact(), "The answer is Paris, Texas.", "Paris") == 0
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "\\boxed{St. John}\n\nThe correct answer is St. John. It is a town.",
+            "The answer is St. John. It is a town.",
+            "The answer is **St. John**, a town.",
+            'The answer is "St. John" of course.',
+            "Answer: St. John",
+            "It is by the sea.\nSt. John",
+        ],
+    )
+    def test_exact_with_reasons_behind(self, text):
+        """What follows the answer in its line does not spoil it."""
+        assert graded(Exact(), text, "St. John") == 1
+        assert graded(Exact(), text, "Ottawa") == 0
+
+    def test_a_cut_text(self):
+        """Where the cap cut the text, its last line is no answer."""
+        cut = Response("We add 3 and 4, that is\n7", "length")
+        assert Panel(Numeric()).grade([cut], Reference(("7",))).reward == 0
+        assert Panel(Numeric()).grade([Response(cut.text, "stop")], Reference(("7",))).reward == 1
+
     def test_numeric(self):
         """A number is right within its relative tolerance, and not beyond."""
         assert graded(Numeric(1e-3), "Answer: 1000.9", "1,000") == 1
@@ -176,6 +198,10 @@ class TestSeveral:
         shuffled = luck.sample(texts, len(texts))
         assert self.vote(*texts) == self.vote(*shuffled)
 
+    def test_votes_that_cannot_be_graded(self):
+        """Where the elected answer cannot be graded there is no grade."""
+        assert self.vote("7", "7", "8", wanted="none").reward is None
+
     def test_a_verifier(self):
         """A verifier's pick is graded and its cost counted."""
         panel = Panel(Numeric(), verifier=Longest())
@@ -220,8 +246,13 @@ class TestJson:
         assert graded(JsonSchema(SCHEMA), text) == reward
         assert graded(JsonSchema(), text, json.dumps(SCHEMA)) == reward
 
-    def test_nothing_is_fetched(self):
+    def test_nothing_is_fetched(self, monkeypatch):
         """A reference to an address is not followed."""
+
+        def urlopen(*_, **__):
+            pytest.fail("a schema was fetched")
+
+        monkeypatch.setattr("urllib.request.urlopen", urlopen)
         assert graded(JsonSchema({"$ref": "http://127.0.0.1:9/schema.json"}), "{}") is None
 
     def test_no_schema(self):

@@ -38,11 +38,12 @@ NUMBERS = [
     (r"\boxed{50\%}", "1/2"),
     ('{"reasoning": "6 times 7", "answer": "42"}', "42"),
     ('```json\n{"answer": 42}\n```', "42"),
-    ('{"reasoning": "6 times 7", "answer": "42', "42"),
     ("12 boxes of 3 make 36.\nThen 36 + 6 = 42", "42"),
     ("First 6.\nThen 7.\n\nSo there are 42 apples.\n", "42"),
     ("I first thought the answer is 41. Checking again:\nThe answer is 42.", "42"),
-    (r"\boxed{41} is wrong. Answer: 42", "42"),
+    (r"\boxed{41} is wrong. Rather \boxed{42}", "42"),
+    ("\\boxed{42}\n\nThe correct answer is 42. This comes from 6 rows of 7.", "42"),
+    ("The correct answer is 42, not the 41 of \\boxed{", "42"),
     ("<think>maybe the answer is 41</think>\n42", "42"),
     ("maybe 41</think>\nThe answer is 42", "42"),
     ("The answer is 40 + 2 = 42.", "42"),
@@ -106,6 +107,13 @@ CHOICES = [
     ("<answer>B</answer>", "B"),
     ('{"answer": "B"}', "B"),
     ("The answer is I", "I"),
+    ('The answer is "B"', "B"),
+    ("I would go with B.", "B"),
+    ("Therefore **B**", "B"),
+    ("正确答案是 B", "B"),
+    ("Die Antwort ist (B).", "B"),
+    ("La réponse est **B**", "B"),
+    ("Respuesta: B", "B"),
 ]  # fmt: skip
 NO_CHOICE = [
     "",
@@ -118,6 +126,8 @@ NO_CHOICE = [
     "I cannot answer this question.",
     "Paris",
     "Answer: Z",
+    "Oranges have vitamin C",
+    "It is a",
 ]
 words = st.text(st.characters(codec="utf-8"), max_size=60)
 
@@ -144,6 +154,29 @@ def test_the_choice_of_a_response(text, label):
 def test_no_choice(text):
     """Two labels, none, a pronoun and an article are no choice."""
     assert choice_of(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["So far 40.\nThen we add 2 and get 4", "The answer is 4", "Answer: 4", r"So \boxed{4", '{"answer": "4', "<answer>4", '{"answer": 4'],
+)  # fmt: skip
+def test_cut_by_its_cap(text):
+    """A text that its cap cut has no answer where more digits may have been to come."""
+    assert number_of(text, cut=True) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["The answer is 42.", "Answer: 42\nThis foll", r"\boxed{42} beca", "#### 42\n\n"]
+)
+def test_cut_after_its_answer(text):
+    """An answer that was whole before the cut counts; blanks at the end say nothing."""
+    assert (number_of(text, cut=True) is None) is text.startswith("####")
+
+
+def test_a_choice_that_opens_a_cut_text():
+    """A label that opens the response counts, however the reasons after it ended."""
+    assert choice_of("B. Paris\n\nIt has been the cap", cut=True) == "B"
+    assert choice_of("It may be (B) or", cut=True) is None
 
 
 def test_an_option_by_its_text():

@@ -160,6 +160,20 @@ def test_rights_do_not_come_back():
     assert ran(code).output.split() == ["-1", "-1", "True"]
 
 
+def test_where_the_kernel_refuses_half(monkeypatch, tmp_path):
+    """Where namespaces are refused half-way the program runs with limits alone, unhurt, and it is told."""
+    from budgetroute.graders import sandbox
+
+    other = sandbox._CAGE.read_text().replace("= 442,", "= 9999,")
+    assert "= 9999," in other
+    (tmp_path / "cage.py").write_text(other)
+    monkeypatch.setattr(sandbox, "_CAGE", tmp_path / "cage.py")
+    code = "import subprocess, sys\nopen('own', 'w').write('x')\nfor _ in range(2): subprocess.run([sys.executable, '-c', ''], check=True)\nprint('fine')"
+    seen = ran(code, limits=Limits(wall_s=10))
+    assert (seen.code, seen.output, seen.isolated) == (0, "fine\n", False)
+    assert ran("x = 'a' * (1 << 30)").code != 0
+
+
 def test_not_isolated_is_said(monkeypatch):
     """Where the kernel refuses isolation a failure says so."""
     from budgetroute.graders import programs

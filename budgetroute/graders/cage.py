@@ -27,28 +27,36 @@ _PRIVATE = 0x4000 | 0x40000
 _NOSUID_NODEV = 2 | 4
 _DIE_WITH_PARENT, _NO_NEW_RIGHTS = 1, 38
 _INSIDE = 1000
+_REFUSED = 70
 
 
 def main() -> None:
     """Give rights away and run the script; never returns normally."""
     limits, script = json.loads(sys.argv[1]), sys.argv[2]
     box = os.path.join(os.path.dirname(os.path.abspath(script)), "box")  # noqa: PTH118, PTH120, PTH100 - few imports
-    isolated = sys.platform == "linux" and _isolate(box, limits["disk_bytes"])
+    isolated = sys.platform == "linux" and _can_isolate(box, limits["disk_bytes"])
     os.write(2, b"isolated\n" if isolated else b"limited\n")
-    os.chdir(box)
     if isolated:
+        if not _isolate(box, limits["disk_bytes"]):
+            os._exit(_REFUSED)  # what was said no longer holds
         _fork_and_wait()  # becomes process 1 of its namespace: all others die with it
         _die_with_parent()
         _fork_and_wait()
+    os.chdir(box)
     _limit(limits)
     os.execv(sys.executable, [sys.executable, "-I", "-B", script])  # noqa: S606 - no shell is the point
 
 
-def _isolate(box: str, size: int) -> bool:
-    """Enter namespaces of one's own; False where the kernel refuses any of it.
+def _can_isolate(box: str, size: int) -> bool:
+    """Try it in a process that ends: half of it, where the kernel refuses the rest, breaks programs."""
+    child = os.fork()
+    if not child:
+        os._exit(0 if _isolate(box, size) else 1)
+    return os.waitpid(child, 0)[1] == 0
 
-    A refusal half-way leaves less than was there before, never more.
-    """
+
+def _isolate(box: str, size: int) -> bool:
+    """Enter namespaces of one's own; False where the kernel refuses any of it."""
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.getuid(), os.getgid()
     if libc.unshare(_NEWUSER | _NEWNET | _NEWPID | _NEWNS | _NEWIPC):
@@ -69,7 +77,7 @@ def _read_only(libc: ctypes.CDLL, box: str, size: int) -> bool:
     refusals = (
         libc.mount(b"none", b"/", None, ctypes.c_ulong(_PRIVATE), None)
         or libc.syscall(_MOUNT_SETATTR, _HERE, b"/", _EVERY_MOUNT, attributes, length)
-        or libc.mount(b"tmpfs", b"/run", b"tmpfs", quiet, b"size=4096")  # hides daemons' sockets
+        or (os.path.isdir("/run") and libc.mount(b"tmpfs", b"/run", b"tmpfs", quiet, b"size=4096"))  # noqa: PTH112 - hides daemons' sockets
         or libc.mount(b"tmpfs", box.encode(), b"tmpfs", quiet, options)
     )
     return bool(refusals == 0)

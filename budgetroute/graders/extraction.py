@@ -1,9 +1,12 @@
 r"""The final answer in what a model wrote.
 
-Models wrap it in many ways; the last marker in the text wins, since later words correct earlier ones:
+Models wrap it in many ways. First comes what is a marker and nothing else, of those the last:
 
-    \boxed{42}   #### 42   <answer>42</answer>   {"answer": "42"}   Answer: 42   The answer is (C).
-    **Final answer:** 42   ### Answer, and 42 in the next line
+    \boxed{42}   <answer>42</answer>   {"answer": "42"}
+
+then what is said, again the last, since later words correct earlier ones:
+
+    #### 42   Answer: 42   The answer is (C).   **Final answer:** 42   ### Answer, and 42 in the next line
 
 Without a marker the last line that is not empty is taken. Reasoning between <think> tags is left out;
 a <think> that never ends was cut before the answer. Only the last 20,000 characters are looked at.
@@ -37,12 +40,17 @@ _SPOKEN = re.compile(
        {_MARK}(?:therefore|thus|then|simply|just|option|choice)?{_MARK}:?)[*_]{{0,3}}""",
     re.VERBOSE | re.IGNORECASE,
 )
+_FOREIGN = re.compile(
+    r"\b(?:Antwort|r[ée]ponse|respuesta|resposta|risposta)[\s*_]{0,4}(?:(?:finale?|correcta?|richtige)\s)?"
+    r"(?::|(?:ist|lautet|est|es|é|è)\b[\s*_]{0,4}:?)[*_]{0,3}|答案(?:是|为|為|：|:)[：:]?",
+    re.IGNORECASE,
+)
 _HEADING = re.compile(
     r"^[ \t]{0,3}(?:#{1,6}[ \t]{0,3}|\*\*)(?:(?:final|correct|the)\s){0,2}answer[*:]{0,4}[ \t]{0,9}$",
     re.MULTILINE | re.IGNORECASE,
 )
 _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})[ \t]{0,3}([\w+#.-]{0,30})[^\n]{0,80}$", re.MULTILINE)
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.){0,2000})"?')
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.){0,2000})"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +66,24 @@ class Found:
     marked: bool
 
 
-def final_answer(text: str) -> Found | None:
+def final_answer(text: str, *, cut: bool = False) -> Found | None:
     r"""Return where the final answer stands; None when there is nothing to look at.
+
+    Args:
+        text: what the model wrote.
+        cut: it was cut by its cap: then its last line is no answer, nor is one whose end may be missing.
 
     >>> final_answer("12 + 30 is 42.\nThe answer is \\boxed{42}.")
     Found(text='42', marked=True)
     >>> final_answer("So we get\n42 apples")
     Found(text='42 apples', marked=False)
     """
-    text = without_thoughts(text)[-_LONGEST:]
-    marked = sorted(_marked(text))
-    for _, answer in reversed(marked):
-        if answer:
-            return Found(answer, marked=True)
-    lines = [line.strip() for line in text.splitlines()]
+    text = without_thoughts(text)[-_LONGEST:].rstrip()
+    for markers in (_explicit(text), _spoken(text, cut=cut)):
+        answers = [answer for _, answer in sorted(markers) if answer]
+        if answers:
+            return Found(answers[-1], marked=True)
+    lines = [] if cut else [line.strip() for line in text.splitlines()]
     last = next((line for line in reversed(lines) if _says_something(line)), None)
     return None if last is None else Found(last[:_LONGEST_ANSWER], marked=False)
 
@@ -107,21 +119,24 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
         yield opened[2], text[opened.end() :].strip("\n")
 
 
-def _marked(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (where, answer) of every marker."""
+def _explicit(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (where, answer) of every marker that is nothing else; one without an end was cut."""
     for found in _last(_BOX, text):
         yield found.start(), _unbraced(_in_braces(text, found.end()))
     for found in _last(_TAG, text):
         end = _TAG_END.search(text, found.end())
-        yield (
-            found.start(),
-            text[found.end() : end.start() if end else None].strip()[:_LONGEST_ANSWER],
-        )
+        yield found.start(), text[found.end() : end.start()].strip() if end else ""
     for found in _last(_KEY, text):
         yield found.start(), _json_value(text, found.end())
-    for pattern in (_HASHES, _SPOKEN, _HEADING):
+
+
+def _spoken(text: str, *, cut: bool) -> Iterator[tuple[int, str]]:
+    """Yield (where, answer) of every marker in words."""
+    for pattern in (_HASHES, _SPOKEN, _FOREIGN, _HEADING):
         for found in _last(pattern, text):
-            yield found.start(), _rest_of_line(text, found.end())
+            answer = _rest_of_line(text, found.end())
+            whole = not (cut and text.endswith(answer) and answer[-1:].isalnum())
+            yield found.start(), answer if whole else ""
 
 
 def _last(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
@@ -129,7 +144,7 @@ def _last(pattern: re.Pattern[str], text: str) -> list[re.Match[str]]:
 
 
 def _in_braces(text: str, start: int) -> str:
-    """Return what stands up to the brace that closes; all that is left when none does."""
+    """Return what stands up to the brace that closes; empty when none does."""
     depth = 1
     for place in range(start, min(len(text), start + _LONGEST_ANSWER)):
         depth += {"{": 1, "}": -1}.get(text[place], 0)
@@ -144,10 +159,12 @@ def _unbraced(text: str) -> str:
 
 
 def _json_value(text: str, start: int) -> str:
+    """Return a text or a number of JSON; empty when it has no end."""
     quoted = _QUOTED.match(text, start)
     if quoted:
         return quoted[1].replace('\\"', '"').replace("\\\\", "\\").strip()
-    return re.split(r"[,}\n]", text[start : start + _LONGEST_ANSWER], maxsplit=1)[0].strip()
+    bare = re.compile(r'([^",}\n]{1,200})[,}\n]').match(text, start)
+    return bare[1].strip() if bare else ""
 
 
 def _rest_of_line(text: str, start: int) -> str:

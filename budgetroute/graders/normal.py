@@ -7,7 +7,7 @@ import unicodedata
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from budgetroute.graders.extraction import Found, final_answer
+from budgetroute.graders.extraction import Found, final_answer, without_thoughts
 from budgetroute.graders.numbers import Number, numbers_in, plain_latex
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _LATEX = re.compile(
 )
 _EDGES = " \t\n.,;:!?*_`\"'“”‘’«»$"
 _PAIRS = (("(", ")"), ("[", "]"), ("\\(", "\\)"), ("\\[", "\\]"), ("{", "}"))
+_DECIDING = r"\b(?i:with|choose|pick|select|is|therefore|thus|so|hence)"
 _EQUALS = re.compile(r"[=≈]|\\approx")
 _JOINT = re.compile(r"[\s*_`]{0,4}(?:or|oder|ou)\b[\s*_`]{0,4}", re.IGNORECASE)
 
@@ -40,13 +41,13 @@ def normalised(text: str) -> str:
     return text if len(text) > _LONGEST else _settled(text, _simpler)
 
 
-def number_of(text: str) -> Number | None:
+def number_of(text: str, *, cut: bool = False) -> Number | None:
     """Return the number that a response ends on; None when there is none, or two are offered.
 
     After a marker the first number counts (after the last equals sign, if there is one); in a last
     line without marker, the last.
     """
-    found = final_answer(text)
+    found = final_answer(text, cut=cut)
     if found is None:
         return None
     plain = _after_equals(plain_latex(found.text))
@@ -57,20 +58,21 @@ def number_of(text: str) -> Number | None:
     return None if _is_hedged(plain, numbers) else chosen
 
 
-def choice_of(text: str, *, labels: str = LABELS, options: tuple[str, ...] = ()) -> str | None:
+def choice_of(
+    text: str, *, labels: str = LABELS, options: tuple[str, ...] = (), cut: bool = False
+) -> str | None:
     """Return the label that a response chooses; None when it chooses none, or two.
 
-    An answer that is an option's text chooses its label.
+    An answer that is an option's text chooses its label. Without a marker a label that opens the
+    response counts too.
     """
-    found = final_answer(text)
-    if found is None:
-        return None
-    by_text = _option_named(found.text, labels, options)
+    found = final_answer(text, cut=cut)
+    by_text = _option_named(found.text, labels, options) if found else None
     if by_text is not None:
         return by_text
-    letters = _letters(found, labels)
-    if not letters and not found.marked:
-        letters = _leading(text, labels)
+    letters = _letters(found, labels) if found else []
+    if not letters and not (found and found.marked):
+        letters = _leading(without_thoughts(text), labels)
     return letters[0] if len(set(letters)) == 1 else None
 
 
@@ -123,7 +125,7 @@ def _option_named(text: str, labels: str, options: tuple[str, ...]) -> str | Non
 def _letters(found: Found, labels: str) -> list[str]:
     """Return the labels chosen in a stretch: one, several that stand side by side, or none."""
     plain = re.sub(r"[*_`$]|\\(?:text\w{0,2}|mathrm|mathbf)\b", "", found.text).strip()
-    plain = plain.translate(str.maketrans("{}", "()"))
+    plain = plain.strip("\"'“”«»").translate(str.maketrans("{}", "()"))
     among = f"[{re.escape(labels)}{re.escape(labels.lower())}]"
     first = re.match(
         rf"(?:(?:option|choice|answer|letter)\s)?[(\[]?\s?({among})\s?(?:[)\].:,;]|$|\s(?:[-–—:(]|(?:because|since|as|is|or|and|with)\b))",
@@ -136,7 +138,10 @@ def _letters(found: Found, labels: str) -> list[str]:
         return [each[1].upper() for each in (first, more) if each]
     pattern = rf"[(\[]\s?({among})\s?[)\]]|\b(?:option|choice)\s[(\[]?({among})\b"
     spoken = [(a or b).upper() for a, b in re.findall(pattern, plain, re.IGNORECASE)]
-    return spoken if found.marked else spoken[-1:]
+    if found.marked or spoken:
+        return spoken if found.marked else spoken[-1:]
+    decided = re.search(rf"{_DECIDING}\W{{1,4}}([{re.escape(labels)}])\W{{0,4}}$", plain)
+    return [decided[1]] if decided else []
 
 
 def _leading(text: str, labels: str) -> list[str]:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from budgetroute.graders.numbers import Number
     from budgetroute.records import Reference, Response
 
+_HELD = re.compile(r'\*\*([^*\n]{1,200})\*\*|"([^"\n]{1,200})"|“([^”\n]{1,200})”')
+_SENTENCE_END = re.compile(r"(?<=[^\W_]{3})[.!?]\s")
+
 __all__ = ["CallableScorer", "Choice", "Contains", "Exact", "Numeric", "Regex", "verdict"]
 
 
@@ -38,8 +41,10 @@ class Exact:
 
     def answer(self, response: Response, reference: Reference) -> str | None:  # noqa: ARG002
         """Return the final answer, normalised."""
-        found = final_answer(response.text or "")
-        return (normalised(found.text) or None) if found else None
+        found = final_answer(response.text or "", cut=_is_cut(response))
+        if found is None:
+            return None
+        return normalised(_named(found.text) if found.marked else found.text) or None
 
     def score(self, response: Response, reference: Reference) -> Grade:
         """Return 1 for a match, else 0."""
@@ -70,7 +75,7 @@ class Numeric:
 
     def answer(self, response: Response, reference: Reference) -> str | None:  # noqa: ARG002
         """Return the final number in one spelling (a fraction)."""
-        number = number_of(response.text or "")
+        number = number_of(response.text or "", cut=_is_cut(response))
         return None if number is None else number.key()
 
     def score(self, response: Response, reference: Reference) -> Grade:
@@ -78,7 +83,7 @@ class Numeric:
         wanted = [number for each in reference.answers if (number := _of_reference(each))]
         if not wanted:
             return Grade(None, "the reference has no number")
-        number = number_of(response.text or "")
+        number = number_of(response.text or "", cut=_is_cut(response))
         if number is None:
             return Grade(0.0, "no number found")
         return verdict(any(self._is_close(number, each) for each in wanted), number.key())
@@ -112,7 +117,12 @@ class Choice:
 
     def answer(self, response: Response, reference: Reference) -> str | None:
         """Return the label chosen."""
-        return choice_of(response.text or "", labels=self.labels, options=reference.options)
+        return choice_of(
+            response.text or "",
+            labels=self.labels,
+            options=reference.options,
+            cut=_is_cut(response),
+        )
 
     def score(self, response: Response, reference: Reference) -> Grade:
         """Return 1 for the right label, else 0."""
@@ -199,6 +209,23 @@ class CallableScorer:
             return Grade(None, "the function gave no grade")
         _check_range(said)
         return Grade(float(said), "graded by a function")  # type: ignore[arg-type]  # checked above
+
+
+def _is_cut(response: Response) -> bool:
+    return response.finish_reason == "length"
+
+
+def _named(text: str) -> str:
+    """Return what an announced answer names: what is bold or quoted at its start, else one sentence.
+
+    Stops after words of one or two letters (St. Petersburg, E. T. A. Hoffmann) end no sentence.
+    """
+    if text.count("**") % 2:  # the opening marks were taken for the marker's
+        return text.partition("**")[0]
+    held = _HELD.match(text)
+    if held:
+        return next(group for group in held.groups() if group is not None)
+    return _SENTENCE_END.split(text, maxsplit=1)[0]
 
 
 def _check_range(reward: object) -> None:
