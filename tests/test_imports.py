@@ -315,6 +315,28 @@ class TestActions:
             import_logs([path])
         assert len(import_logs([path], ImportSettings(template=2)).rows) == 4
 
+    def test_solvers_and_examples_are_wordings_too(self, tmp_path):
+        """Another system message is another wording, chain of thought an action's; so are few shots."""
+        said = [sample(USAGE)], [sample(USAGE)]
+        plain = inspect_log(tmp_path, *said[0], name="a.json", steps=("generate",))
+        cot = inspect_log(tmp_path, *said[1], name="b.json", steps=("chain_of_thought", "generate"))
+        other = inspect_log(tmp_path, *said[1], name="c.json", steps=("system_message", "generate"))
+        assert import_logs([plain, cot]).coverage.actions == 2
+        with pytest.raises(ProfileError, match="2 wordings"):
+            import_logs([plain, other])
+        assert len(import_logs([plain, other], ImportSettings(template=1)).rows) == 1
+        with pytest.raises(ProfileError, match="the logs have 2"):
+            import_logs([plain, other], ImportSettings(template=3))
+
+    def test_requests_of_several_turns_are_left_out(self, tmp_path):
+        """A provider of promptfoo that sent several requests for one test is no single call."""
+
+        def change(content):
+            content["results"]["results"][0]["tokenUsage"]["numRequests"] = 3
+
+        left = import_logs([changed(tmp_path, "promptfoo.json", change)]).left_out
+        assert any("several calls" in reason for reason in left)
+
     def test_two_settings_under_one_name(self, tmp_path):
         """Providers that cannot be told apart are refused."""
 

@@ -238,19 +238,26 @@ def _check_types(calls: Iterable[_Call], said: ImportSettings) -> None:
 
 
 def _of_one_template(calls: list[_Call], said: ImportSettings) -> list[_Call]:
-    """Return the calls of one wording of the prompts; two would be samples of one."""
-    templates = list(dict.fromkeys(c.logged.template for c in calls if c.logged.template))
-    if said.template is not None:
-        if not 1 <= said.template <= len(templates):
-            raise ProfileError(f"--template {said.template}: the logs have {len(templates)}")
-        wanted = templates[said.template - 1]
-        return [call for call in calls if call.logged.template in {None, wanted}]
-    if len(templates) > 1:
+    """Return the calls of one wording of each type's prompts; two would be samples of one."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for call in calls:
+        if call.logged.template and call.logged.template not in found[call.type]:
+            found[call.type].append(call.logged.template)
+    most = max(map(len, found.values()), default=0)
+    wanted = said.template
+    if wanted is None and most > 1:
+        kind = next(kind for kind, templates in found.items() if len(templates) > 1)
         raise ProfileError(
-            f"the prompts stand there in {len(templates)} wordings (templates); --template 1 to "
-            f"{len(templates)}, in the order of the log, takes one of them"
+            f"type {kind!r}: its prompts stand there in {len(found[kind])} wordings (templates, "
+            f"system messages, examples); --template 1 to {len(found[kind])}, in the order of the "
+            "logs, takes one of them"
         )
-    return calls
+    if wanted is None or most == 0:
+        return calls
+    if wanted > most:
+        raise ProfileError(f"--template {wanted}: the logs have {most}")
+    taken = {kind: ts[min(wanted, len(ts)) - 1] for kind, ts in found.items() if ts}
+    return [call for call in calls if call.logged.template in {None, taken.get(call.type)}]
 
 
 def _scorers(calls: Iterable[_Call], said: ImportSettings) -> dict[str, str]:

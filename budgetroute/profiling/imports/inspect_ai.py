@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetroute.profiling.imports.logged import (
     CUT,
+    SEVERAL,
     Logged,
     Sent,
     digest,
@@ -38,6 +39,7 @@ class Run(NamedTuple):
     model: str
     task: str
     sent: Sent
+    template: str
 
 
 def is_inspect(content: Mapping[str, Any]) -> bool:
@@ -61,7 +63,8 @@ def inspect_calls(
     model = part(header, "eval", "model")
     if not isinstance(model, str):
         raise refuse(path, "no model in it: eval.model is missing")
-    run = Run(path, model, str(part(header, "eval", "task") or "general"), _sent(header))
+    task = str(part(header, "eval", "task") or "general")
+    run = Run(path, model, task, _sent(header), _template(header))
     for index, sample in enumerate(samples, start=1):
         if isinstance(sample, dict):
             yield _call(sample, run, index=index)
@@ -75,6 +78,14 @@ def _sent(header: Mapping[str, Any]) -> Sent:
     sent = _config(part(header, "plan", "config")).over(of_model)
     is_cot = any(name.rpartition("/")[2] == COT_SOLVER for name in solvers)
     return Sent(cot=is_cot or None).over(sent)
+
+
+def _template(header: Mapping[str, Any]) -> str:
+    """Return what tells one way of wording the prompts from another: the solvers before the call."""
+    steps = part(header, "plan", "steps")
+    listed = steps if isinstance(steps, list) else []
+    told = [(str(part(step, "solver")).rpartition("/")[2], part(step, "params")) for step in listed]
+    return digest(*(step for step in told if step[0] not in {COT_SOLVER, "generate"}))
 
 
 def _config(said: object) -> Sent:
@@ -106,6 +117,7 @@ def _call(sample: Mapping[str, Any], run: Run, *, index: int) -> Logged:
         question=question,
         answer=tuple(_text(part(choice, "message", "content")) for choice in listed),
         tags=mapping(sample.get("metadata")),
+        template=run.template,
         fault=_fault(sample, calls=len(calls)) or _cut(listed, sent),
     )
 
@@ -128,7 +140,7 @@ def _fault(sample: Mapping[str, Any], *, calls: int) -> str | None:
         if part(message, "role") == "assistant" and part(message, "source") == "generate"
     ]
     if max(calls, len(said)) > 1:
-        return "took several calls, so that neither grade nor tokens are of one"
+        return SEVERAL
     return None if sample.get("output") else "has no output"
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CAPS = ("max_gen_toks", "max_tokens", "max_completion_tokens", "max_new_tokens")
+_WORDING = ("doc_to_text", "description", "num_fewshot", "fewshot_as_multiturn")
 _MODELS = ("model", "pretrained", "path", "engine")
 
 
@@ -37,6 +38,7 @@ class Run(NamedTuple):
         task: what was asked.
         args: the model's arguments.
         lower: metrics of which less is better.
+        template: what tells one wording of the prompts from another.
     """
 
     path: Path
@@ -44,6 +46,7 @@ class Run(NamedTuple):
     task: str
     args: Mapping[str, Any]
     lower: frozenset[str]
+    template: str
 
 
 def is_lm_eval(row: Mapping[str, Any]) -> bool:
@@ -76,7 +79,9 @@ def lm_eval_calls(
     if not isinstance(model, str):
         raise refuse(path, "its results file names no model")
     task = task_of(path)
-    run = Run(path, model, task, told, _lower_is_better(results, task))
+    worded = (part(results, "configs", task, key) for key in _WORDING)
+    template = digest(*worded, results.get("system_instruction_sha"))
+    run = Run(path, model, task, told, _lower_is_better(results, task), template)
     for group in _documents(rows):
         yield _call(group, run)
 
@@ -130,6 +135,7 @@ def _call(group: list[Mapping[str, Any]], run: Run) -> Logged:
         question=question if isinstance(question, str) else None,
         answer=answers,
         tags=mapping(first.get("doc")),
+        template=run.template,
         lower=frozenset(name for name in scores if name.partition(",")[0] in run.lower),
         fault=_fault(answers, sent),
     )

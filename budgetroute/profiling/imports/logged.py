@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Correct, partly, incorrect, no answer: inspect_ai's grades."""
 ID_DIGITS = 16
+SEVERAL = "took several calls, so that neither grade nor tokens are of one"
 CUT = "may have been cut by a cap that the log does not name"
 """A fault that is not left out: without the answers that were cut, short ones would be favoured."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from budgetroute.profiling.imports.logged import (
     CUT,
+    SEVERAL,
     Logged,
     Sent,
     Used,
@@ -125,6 +126,8 @@ def _fault(row: Mapping[str, Any], response: Mapping[str, Any], sent: Sent) -> s
         return "ended in an error"
     if not isinstance(part(row, "provider", "id") or row.get("provider"), str):
         return "names no provider"
+    if (whole(part(row, "tokenUsage", "numRequests")) or 1) > 1:
+        return SEVERAL
     is_cut = str(response.get("finishReason")) in {"length", "max_tokens"}
     return CUT if is_cut and sent.max_tokens is None else None
 
