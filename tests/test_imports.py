@@ -173,6 +173,15 @@ class TestTokens:
         with pytest.raises(ProfileError, match="8 without usage"):
             import_logs([changed(tmp_path, "promptfoo.json", change)])
 
+    def test_what_a_cache_answered_has_no_usage(self, tmp_path):
+        """What promptfoo's own cache answered took neither its tokens nor its time, whatever it says."""
+
+        def change(content):
+            content["results"]["results"][0]["response"]["cached"] = True
+
+        left = import_logs([changed(tmp_path, "promptfoo.json", change)]).left_out
+        assert left == {gathering.NO_USAGE: 2}
+
     def test_hidden_reasoning_is_not_counted(self, tmp_path):
         """What a model thought out of sight is in no text: with an effort nothing is counted."""
         path = inspect_log(tmp_path, sample(None), config={"reasoning_effort": "high"})
