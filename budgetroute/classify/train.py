@@ -136,7 +136,7 @@ def arrays_of(pipeline: Any, *, meta: Mapping[str, Any] | None = None) -> dict[s
     }
 
 
-def save_npz(path: str | Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def save_npz(path: str | Path | io.BytesIO, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays to an `.npz`; the same arrays give the same bytes (no times, no compression)."""
     import numpy as np
 

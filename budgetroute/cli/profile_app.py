@@ -56,6 +56,14 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter per option
             help="A table with prompt_id and type, over the outcomes' own types.",
         ),
     ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            "--prompts",
+            metavar="FILE",
+            help="A .jsonl or .csv with prompt_id and prompt: trains the classifier beside the profile.",
+        ),
+    ] = None,
     caps: Annotated[
         str | None,
         typer.Option(
@@ -93,6 +101,7 @@ def fit(  # noqa: PLR0913, PLR0917 - one parameter per option
         output=output,
         name=name,
         types=types,
+        prompts=prompts,
         caps=caps,
         provenance={key: text for key, text in said.items() if text},
         prune=not keep_all,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, TextColumn
@@ -11,8 +11,15 @@ from budgetroute.cli.console import emit, err, marked, out
 from budgetroute.cli.profile_view import View
 from budgetroute.cli.wording import counted
 from budgetroute.errors import ProfileError
-from budgetroute.profiles import save_profile
-from budgetroute.profiling import FitSettings, fit_profile, read_outcomes
+from budgetroute.profiling import (
+    FitSettings,
+    fit_profile,
+    fit_texts,
+    read_outcomes,
+    read_prompts,
+    save_together,
+)
+from budgetroute.profiling.texts import classifier_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +28,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from budgetroute.profiles import Flaw
-    from budgetroute.profiling import Fitted, Outcomes
+    from budgetroute.profiling import Fitted, Outcomes, TextFit
+    from budgetroute.records import Profile
 
 _SHOWN = 12
 
@@ -34,6 +42,7 @@ class Asked:
     output: Path
     name: str | None
     types: Path | None
+    prompts: Path | None
     caps: str | None
     provenance: Mapping[str, Any]
     prune: bool
@@ -46,10 +55,8 @@ def fit_command(asked: Asked, config: Path | None, *, as_json: bool) -> int:
     Raises:
         ProfileError: the table or an option cannot be used, or the file is there already.
     """
-    if asked.output.suffix != ".json":
-        raise ProfileError(f"--output {asked.output}: a profile is a .json file")
-    if asked.output.exists() and not asked.force:
-        raise ProfileError(f"{asked.output} exists already; --force replaces it")
+    _check(asked)
+    prompts = read_prompts(asked.prompts) if asked.prompts else None
     view = View(config)
     settings = FitSettings(
         asked.name or asked.output.stem,
@@ -69,14 +76,32 @@ def fit_command(asked: Asked, config: Path | None, *, as_json: bool) -> int:
             rates=view.rates,
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
-    save_profile(fitted.profile, asked.output)
-    flaws = view.judged(fitted.profile)
+        texts = None
+        if prompts is not None:
+            bar.update(task, description="training the classifier", total=None)
+            texts = fit_texts(fitted.profile, table, prompts, rates=view.rates)
+    made = save_together(fitted.profile, asked.output, texts.arrays if texts else None)
+    fitted = replace(fitted, profile=made)
+    flaws = view.judged(made)
     if as_json:
-        emit(_as_json(asked, table, fitted, flaws=flaws))
+        told = _as_json(asked, table, fitted, flaws=flaws)
+        emit(told | ({"classifier": _texts_json(made, texts)} if texts else {}))
     else:
         for line in _report(asked, table, fitted, flaws=flaws):
             out().print(line)
+        for line in _texts_report(made, texts) if texts else ():
+            out().print(line)
+        out().print(marked("ok", f'use it with: profile = "{asked.output}"'))
     return 0
+
+
+def _check(asked: Asked) -> None:
+    if asked.output.suffix != ".json":
+        raise ProfileError(f"--output {asked.output}: a profile is a .json file")
+    beside = [classifier_file(asked.output)] if asked.prompts else []
+    for path in (asked.output, *beside):
+        if path.exists() and not asked.force:
+            raise ProfileError(f"{path} exists already; --force replaces it")
 
 
 def _caps(said: str | None) -> tuple[int, ...]:
@@ -113,7 +138,6 @@ def _report(
         yield marked(flaw.level, flaw.line)
     if len(flaws) > _SHOWN:
         yield marked("warn", f"{len(flaws) - _SHOWN} more: budgetroute profile lint")
-    yield marked("ok", f'use it with: profile = "{asked.output}"')
 
 
 def _as_json(
@@ -130,4 +154,35 @@ def _as_json(
         "unpriced": list(fitted.unpriced),
         "notes": list(fitted.notes),
         "flaws": [flaw._asdict() for flaw in flaws],
+    }
+
+
+def _texts_report(profile: Profile, texts: TextFit) -> Iterator[Text]:
+    yield from (marked("warn", warning) for warning in texts.warnings)
+    yield from (marked("ok", note) for note in texts.notes)
+    if profile.classifier:
+        yield marked("ok", f"{profile.classifier.name}: keep it beside the profile")
+
+
+def _texts_json(profile: Profile, texts: TextFit) -> dict[str, Any]:
+    ref, residual = profile.classifier, texts.residual
+    return {
+        "written": ref and ref.name,
+        "types": list(texts.types),
+        "prompts": texts.prompts,
+        "without_text": texts.without_text,
+        "unused": texts.unused,
+        "macro_f1": texts.macro_f1,
+        "residual": residual
+        and {
+            "lengths": residual.has_lengths,
+            "rewards": residual.has_rewards,
+            "prompts": residual.prompts,
+            "length_explained": residual.length_explained,
+            "reward_explained": residual.reward_explained,
+            "gain": residual.gain,
+            "gain_se": residual.gain_se,
+        },
+        "notes": list(texts.notes),
+        "warnings": list(texts.warnings),
     }

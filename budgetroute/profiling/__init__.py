@@ -3,7 +3,7 @@
 `tables` reads graded calls, `answers` groups them, `outcomes` turns them into curves over every cap,
 `pooling` predicts what was not measured, `fit` and `additive` shrink what was, `assembly` puts the
 profile together. `fit_profile` does all of that. `residuals` finds what single prompts add,
-`discovery` types where nobody labelled any.
+`texts` makes the classifier beside it, `discovery` types where nobody labelled any.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ from budgetroute.profiling.pooling import (
 )
 from budgetroute.profiling.residuals import Graded, ResidualFit, fit_residual, with_residual
 from budgetroute.profiling.tables import Outcomes, outcomes_of, read_outcomes
+from budgetroute.profiling.texts import TextFit, fit_texts, read_prompts, save_together
 
 __all__ = [
     "COLUMNS",
@@ -75,6 +76,7 @@ __all__ = [
     "ResidualFit",
     "Shape",
     "Switch",
+    "TextFit",
     "Way",
     "assemble",
     "cell_at",
@@ -86,6 +88,7 @@ __all__ = [
     "fit_lengths",
     "fit_profile",
     "fit_residual",
+    "fit_texts",
     "held_out_error",
     "hull_shares",
     "interval",
@@ -101,6 +104,8 @@ __all__ = [
     "pulled",
     "rates_of",
     "read_outcomes",
+    "read_prompts",
+    "save_together",
     "shape_of",
     "shrink_cells",
     "shrink_families",

@@ -79,6 +79,8 @@ class ResidualFit:
         reward_explained: the same of a prompt's mean reward.
         gain: surplus per prompt over types alone at equal prices, mean over prices, left out.
         gain_se: its standard error.
+        has_lengths: whether it moves lengths.
+        has_rewards: whether it moves rewards.
     """
 
     arrays: Mapping[str, Floats] = field(default_factory=dict)
@@ -88,6 +90,8 @@ class ResidualFit:
     reward_explained: float = 0.0
     gain: float = 0.0
     gain_se: float = 0.0
+    has_lengths: bool = False
+    has_rewards: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +152,10 @@ def fit_residual(model: LinearClassifier, graded: Graded) -> ResidualFit:
     level, level_r2 = _best(kernel, rewards.mean(axis=1, keepdims=True))
     gains = _gains(kernel, kinds, scores, costs=costs, penalty=level[1])
     duals = np.zeros((len(kept), 1 + len(graded.families)))
-    if length_r2 >= LEAST_EXPLAINED:
+    if has_lengths := length_r2 >= LEAST_EXPLAINED:
         duals[:, :1] = kernel.duals(*length)
     gain, error = float(gains.mean()), float(gains.std() / math.sqrt(len(gains)))
-    if gain > (-error if level_r2 >= LEAST_EXPLAINED else error):
+    if has_rewards := gain > (-error if level_r2 >= LEAST_EXPLAINED else error):
         own = kernel.duals(rewards - level[0], FAMILY_PENALTY)
         duals[:, 1:] = kernel.duals(*level) + own
     return ResidualFit(
@@ -162,6 +166,8 @@ def fit_residual(model: LinearClassifier, graded: Graded) -> ResidualFit:
         reward_explained=level_r2,
         gain=gain,
         gain_se=error,
+        has_lengths=has_lengths,
+        has_rewards=has_rewards,
     )
 
 
