@@ -19,6 +19,8 @@ from budgetroute.calls import set_default_router
 from budgetroute.clock import ManualClock
 from budgetroute.stores import DiskStore, MemoryStore
 
+collect_ignore = ["helpers/inspect_run.py"]  # runs a tool that need not be installed
+
 settings.register_profile(  # the same on every machine, however busy it is
     "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
