@@ -207,14 +207,14 @@ def forks(lab: Lab, times: int) -> list[str]:
     return lab.judge() + ["a child failed"] * sum(status != 0 for status in statuses)
 
 
-def openers(lab: Lab, times: int) -> list[str]:
+def openers(lab: Lab, times: int, *, patience_s: float = 2.0) -> list[str]:
     """Open a store that is not there yet with very many processes at once."""
     read, write = os.pipe()
 
     def work(lab: Lab, name: str) -> None:
         os.close(write)
         os.read(read, 1)  # returns when the parent closes its end
-        store = lab.store(patience_s=2.0)
+        store = lab.store(patience_s=patience_s)
         spend(store, lab.journal(name), f"{name}#1", limit=lab.limit, luck=random.Random(name))
         store.load_plan(APP)
 
